@@ -1,0 +1,1 @@
+"""Topics and schemas: plan, apply, register, check."""

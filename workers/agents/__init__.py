@@ -1,0 +1,1 @@
+"""Faust agents: decode, process, emit, commit."""

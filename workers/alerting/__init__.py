@@ -1,0 +1,1 @@
+"""The catalogue of alerts and the Prometheus rules rendered from it."""

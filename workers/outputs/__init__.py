@@ -1,0 +1,1 @@
+"""Records that leave: verdicts, alerts, dead letters."""

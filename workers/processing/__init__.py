@@ -1,0 +1,1 @@
+"""Pure functions on decoded records; no Kafka, no clock of their own, no metrics."""

@@ -1,0 +1,1 @@
+"""Replay fidelity of one runtime manifest."""

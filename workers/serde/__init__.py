@@ -1,0 +1,1 @@
+"""Framing, schemas, decoding and encoding of records."""

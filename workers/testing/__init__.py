@@ -1,0 +1,1 @@
+"""Local Kafka, generators and clocks for tests, demo and benchmarks."""

@@ -1,0 +1,1 @@
+"""Everything that knows Kafka clients: batches, offsets, the Faust transport."""
