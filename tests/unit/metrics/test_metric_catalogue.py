@@ -1,0 +1,42 @@
+from __future__ import annotations
+
+import re
+
+import pytest
+from prometheus_client import CollectorRegistry
+from prometheus_client.openmetrics import exposition, parser
+
+from workers.metrics.catalogue import CATALOGUE
+from workers.metrics.exporter import Exporter
+from workers.metrics.spec import Metric
+
+METRICS = sorted(CATALOGUE.values(), key=lambda metric: metric.name)
+
+
+@pytest.mark.parametrize("metric", METRICS, ids=lambda metric: metric.name)
+def test_a_name_says_whose_metric_it_is_and_in_which_unit(metric: Metric) -> None:
+    assert re.fullmatch(r"engram_[a-z0-9]+(_[a-z0-9]+)*", metric.name)
+    assert (metric.kind == "counter") == metric.name.endswith("_total")
+    assert (metric.kind == "histogram") == bool(metric.buckets)
+    assert metric.buckets == tuple(sorted(set(metric.buckets)))
+    assert metric.help.endswith(".")
+
+
+@pytest.mark.parametrize("metric", METRICS, ids=lambda metric: metric.name)
+def test_no_label_can_hold_a_conversation_a_turn_or_a_user(metric: Metric) -> None:
+    assert not set(metric.label_names) & {"tenant", "conversation", "conversation_id", "turn_id", "user", "user_key"}
+
+
+def test_the_whole_catalogue_is_valid_openmetrics() -> None:
+    exporter = Exporter(CollectorRegistry())
+    for metric in METRICS:
+        values = tuple(source[0] if isinstance(source, tuple) else "x" for _, source in metric.labels)
+        if metric.kind == "counter":
+            exporter.inc(metric, *values)
+        elif metric.kind == "gauge":
+            exporter.set(metric, 1, *values)
+        else:
+            exporter.observe(metric, 0.1, *values)
+    text = bytes(exposition.generate_latest(exporter.registry)).decode()  # type: ignore[no-untyped-call]
+    names = {family.name for family in parser.text_string_to_metric_families(text)}  # type: ignore[no-untyped-call]
+    assert names == {metric.name.removesuffix("_total") for metric in METRICS}
