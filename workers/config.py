@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, NamedTuple
 from urllib.parse import urlsplit
@@ -24,6 +25,7 @@ from workers.config_sources import (
     nest,
 )
 from workers.errors import ConfigurationError
+from workers.serde.limits import TURN_LIMITS, Limits
 
 MIB: Final = 1 << 20
 
@@ -170,16 +172,23 @@ class RegistrySettings(Section):
 
 
 class SerdeSettings(Section):
-    """Limits of decoding; the limits of a turn's fields are part of its contract and fixed."""
+    """Decoding. The size of a turn and of its fields is limited by its contract, not here."""
 
     bare_avro: bool = Field(
         False, description="Read values without any framing as Avro of the newest schema of their topic."
     )
-    max_payload_bytes: Size = Field(MIB, description="Payload of one record, in bytes.")
-    max_collection_items: Size = Field(10_000, description="Items of one array or map.")
-    max_record_items: Size = Field(100_000, description="Items of all arrays and maps of one record.")
-    max_headers: Size = Field(64, description="Headers of one record that are looked at; all are kept in letters.")
-    max_header_bytes: Size = Field(32_768, description="Bytes of headers of one record that are looked at.")
+    collection_items: Size = Field(TURN_LIMITS.collection_items, description="Items of one array or map.")
+    record_items: Size = Field(TURN_LIMITS.record_items, description="Items of all arrays and maps of one record.")
+    schema_ids: Size = Field(TURN_LIMITS.schema_ids, description="Writer schemas of one subject that are held.")
+
+    def turn_limits(self) -> Limits:
+        """Return the limits of ``turns`` under these settings."""
+        return replace(
+            TURN_LIMITS,
+            collection_items=self.collection_items,
+            record_items=self.record_items,
+            schema_ids=self.schema_ids,
+        )
 
 
 class WorkerSettings(Section):
