@@ -20,3 +20,11 @@ class UnreachableError(EngramError):
     """A server did not answer or refused us; the message says which one and why."""
 
     retriable = True
+
+
+def first_frame(error: BaseException) -> str:
+    """Return ``file:line`` where ``error`` was raised: enough to find a bug, and nothing of the record it fell over."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    return "unknown" if trace is None else f"{trace.tb_frame.f_code.co_filename}:{trace.tb_lineno}"

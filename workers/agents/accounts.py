@@ -1,0 +1,62 @@
+"""The books of a worker: what came in, what became of it, and that both agree."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable
+
+from workers.metrics import catalogue as m
+from workers.metrics.exporter import Exporter
+from workers.metrics.labels import End
+from workers.processing.outcome import BatchOutcome
+from workers.reasons import CATALOGUE
+from workers.records import Partition, RawRecord
+from workers.transport.batch import RecordBatch
+
+
+class Accounts:
+    """Counts completed batches; ``now`` is wall-clock time in seconds since the epoch."""
+
+    def __init__(self, exporter: Exporter, now: Callable[[], float] = time.time) -> None:
+        self._exporter = exporter
+        self._now = now
+        self._received: Counter[str] = Counter()
+        self._ended: Counter[str] = Counter()
+        self.restored_partitions: set[Partition] = set()
+
+    def restored(self, partition: Partition) -> None:
+        """Note that the state of ``partition`` is up to date."""
+        self.restored_partitions.add(partition)
+
+    def completed(self, batch: RecordBatch, outcome: BatchOutcome) -> None:
+        """Count ``batch``: what it held on one side, the ends of its results on the other."""
+        topic = batch.partition.topic
+        ends: Counter[End] = Counter()
+        for result in outcome.results:
+            ends[result.end] += 1
+            if result.rejection is not None:
+                reason = result.rejection.reason
+                self._exporter.inc(m.DEAD_LETTERS, topic, reason, CATALOGUE[reason].reason_class)
+            self._exporter.apply(result.tally)
+        self._exporter.inc(m.RECORDS_RECEIVED, topic, n=len(batch.records))
+        for end, n in ends.items():
+            self._exporter.inc(m.RECORDS, topic, end, n=n)
+        self._received[topic] += len(batch.records)
+        self._ended[topic] += ends.total()
+        self._exporter.set(m.CONSERVATION_DIFFERENCE, self._received[topic] - self._ended[topic], topic)
+        for stage, seconds in outcome.seconds.items():
+            self._exporter.observe(m.BATCH_SECONDS, seconds, topic, stage)
+        oldest = batch.records[0]
+        age = max(0.0, self._now() - oldest.timestamp / 1000)
+        self._exporter.observe(m.END_TO_END_SECONDS, age, topic, exemplar=_trace(oldest))
+
+
+def _trace(record: RawRecord) -> dict[str, str] | None:
+    """Return the W3C trace context of ``record`` as an exemplar, None where it has none."""
+    for name, content in record.headers:
+        if name == "traceparent" and content is not None:
+            parts = content.decode("ascii", "replace").split("-")
+            if len(parts) == 4:
+                return {"trace_id": parts[1], "span_id": parts[2]}
+    return None

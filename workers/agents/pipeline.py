@@ -1,0 +1,118 @@
+"""What a lane does to a batch: decode, judge, and count once everything is acknowledged."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable
+from typing import Final, Protocol
+
+from workers.agents.accounts import Accounts
+from workers.errors import first_frame
+from workers.metrics.labels import Stage
+from workers.outputs.dlq import LetterWriter
+from workers.processing.outcome import BatchOutcome, RecordResult, rejected
+from workers.reasons import Reason, Rejection
+from workers.records import Output, Partition, RawRecord
+from workers.serde.records import Ending, RecordDecoder
+from workers.transport.batch import RecordBatch
+
+log = logging.getLogger(__name__)
+
+RECORDS_PER_SLICE: Final = 32
+"""Records handled before other tasks get their turn: heartbeats of the health check, acknowledgements, signals."""
+
+
+class Judge(Protocol):
+    """Decides the end of decoded records of one partition; pure but for the partition's own state."""
+
+    def judge(self, record: RawRecord, ending: Ending) -> RecordResult:
+        """Return what becomes of ``record``."""
+
+    def state_rows(self) -> list[Output]:
+        """Return the rows of state that changed and are due, to be written after the outputs."""
+
+
+class Pipeline:
+    """Judges the batches of one partition.
+
+    ``open_judge`` is awaited before the first batch and restores the partition's state; ``letters`` returns the writer
+    of dead letters under the policy in force.
+    """
+
+    def __init__(
+        self,
+        partition: Partition,
+        decoder: RecordDecoder,
+        open_judge: Callable[[Partition], Awaitable[Judge]],
+        letters: Callable[[], LetterWriter],
+        accounts: Accounts,
+    ) -> None:
+        self._partition = partition
+        self._decoder = decoder
+        self._open_judge = open_judge
+        self._letters = letters
+        self._accounts = accounts
+        self._opened: Judge | None = None
+
+    async def restore(self) -> None:
+        """Open the judge with the state that the partition had."""
+        self._opened = await self._open_judge(self._partition)
+        self._accounts.restored(self._partition)
+
+    async def process(self, batch: RecordBatch) -> BatchOutcome:
+        """Decide the end of every record of ``batch``.
+
+        Raises:
+            UnreachableError: a schema that is needed cannot be looked up now.
+        """
+        judge = self._opened
+        if judge is None:
+            raise RuntimeError("the state of the partition is not restored; call restore first")
+        started = time.perf_counter()
+        frames = self._decoder.frames(batch.records)
+        writers = await self._decoder.writers(frames)
+        resolved = time.perf_counter()
+        endings: list[Ending] = []
+        for n, frame in enumerate(frames):
+            endings.append(self._decoder.decode(frame, writers))
+            if n % RECORDS_PER_SLICE == RECORDS_PER_SLICE - 1:
+                await asyncio.sleep(0)
+        decoded = time.perf_counter()
+        results: list[RecordResult] = []
+        for n, (record, ending) in enumerate(zip(batch.records, endings, strict=True)):
+            results.append(self._judge(judge, record, ending))
+            if n % RECORDS_PER_SLICE == RECORDS_PER_SLICE - 1:
+                await asyncio.sleep(0)
+        outcome = BatchOutcome(results, judge.state_rows())
+        outcome.seconds = {
+            Stage.RESOLVE: resolved - started,
+            Stage.DECODE: decoded - resolved,
+            Stage.PROCESS: time.perf_counter() - decoded,
+        }
+        return outcome
+
+    def _judge(self, judge: Judge, record: RawRecord, ending: Ending) -> RecordResult:
+        if isinstance(ending, Rejection):
+            return rejected(record, ending)
+        try:
+            return judge.judge(record, ending)
+        except Exception as error:  # noqa: BLE001 - one record we cannot handle must not stop the others
+            log.error(  # noqa: TRY400 - a traceback could quote the record
+                "%s-%d: record %d failed with %s at %s; it goes to the dead letters",
+                self._partition.topic,
+                self._partition.number,
+                record.offset,
+                type(error).__name__,
+                first_frame(error),
+            )
+            return rejected(record, Rejection(Reason.PROCESSING_FAILED, "process"))
+
+    def letter(self, record: RawRecord, rejection: Rejection, *, truncate: bool = False) -> Output:
+        """Return the dead letter of ``record``."""
+        return self._letters().letter(self._partition, record, rejection, truncate=truncate)
+
+    def completed(self, batch: RecordBatch, outcome: BatchOutcome) -> None:
+        """Count ``batch``, whose outputs are all acknowledged."""
+        self._accounts.completed(batch, outcome)
