@@ -1,0 +1,139 @@
+"""One broker: its JVM behind its guard."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from workers.errors import EngramError
+from workers.testing.local_kafka import guard
+from workers.testing.local_kafka.properties import LOG4J
+
+_HEAP: Final = ("-Xms256m", "-Xmx768m", "-XX:+UseSerialGC")
+_TAIL_LINES: Final = 30
+
+
+class KafkaStartError(EngramError):
+    """The local Kafka did not come up; the message ends with the tail of its log."""
+
+
+class PortTakenError(KafkaStartError):
+    """Somebody else was faster on one of our ports."""
+
+    retriable = True
+
+
+@dataclass(frozen=True, slots=True)
+class Installation:
+    """A Java and the jars of Kafka."""
+
+    java: str
+    jars: Path
+
+    def command(self, main_class: str, *arguments: str, options: tuple[str, ...] = ()) -> list[str]:
+        """Return the command line that runs ``main_class``."""
+        return [self.java, *options, "-cp", f"{self.jars}/*", main_class, *arguments]
+
+
+class Broker:
+    """One node of a local cluster. Its files live in ``folder/node-N``: configuration, data, ``server.log``."""
+
+    def __init__(self, node: int, folder: Path, installation: Installation) -> None:
+        self.node = node
+        self._cluster_folder = folder
+        self._folder = folder / f"node-{node}"
+        self._installation = installation
+        self._guard: subprocess.Popen[bytes] | None = None
+
+    @property
+    def data(self) -> Path:
+        """Folder of the partitions."""
+        return self._folder / "data"
+
+    @property
+    def log(self) -> Path:
+        """The broker's log file."""
+        return self._folder / "server.log"
+
+    def configure(self, properties: str) -> None:
+        """Write the configuration files."""
+        self._folder.mkdir()
+        (self._folder / "server.properties").write_text(properties, encoding="utf-8")
+        (self._folder / "log4j2.properties").write_text(LOG4J, encoding="utf-8")
+
+    def begin_format(self, cluster_id: str, users: dict[str, str]) -> subprocess.Popen[bytes]:
+        """Start the formatting of the data folder, with SCRAM credentials of ``users`` (name → password)."""
+        scram = [
+            word
+            for name, password in users.items()
+            for word in ("--add-scram", f"SCRAM-SHA-512=[name={name},password={password}]")
+        ]
+        command = self._java(
+            "kafka.tools.StorageTool", "format", "-t", cluster_id, "-c", str(self._folder / "server.properties"), *scram
+        )
+        with self.log.open("ab") as output:
+            return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=output)
+
+    def start(self) -> None:
+        """Start the JVM; returns at once."""
+        command = self._java("kafka.Kafka", str(self._folder / "server.properties"), options=_HEAP)
+        self._guard = subprocess.Popen(
+            [sys.executable, "-I", guard.__file__, str(self._cluster_folder), str(self.log), *command],
+            stdin=subprocess.PIPE,
+            # Ctrl-C on the terminal reaches the owner alone, which then stops the brokers in its own order.
+            start_new_session=True,
+        )
+
+    @property
+    def running(self) -> bool:
+        """Whether the JVM runs (it may not answer yet)."""
+        return self._guard is not None and self._guard.poll() is None
+
+    def kill(self) -> None:
+        """SIGKILL; the data stays."""
+        self._order(guard.KILL)
+
+    def stop(self) -> None:
+        """SIGTERM: an orderly shutdown; the data stays."""
+        self._order(guard.STOP)
+
+    def check_running(self) -> None:
+        """Do nothing while the JVM runs.
+
+        Raises:
+            PortTakenError: it ended because a port was taken.
+            KafkaStartError: it ended for another reason; the message has the tail of the log.
+        """
+        if self.running:
+            return
+        tail = self.log_tail()
+        error = PortTakenError if "Address already in use" in tail else KafkaStartError
+        raise error(f"broker {self.node} of the local Kafka ended; the end of its log:\n{tail}")
+
+    def log_tail(self) -> str:
+        """Return the last lines of the log, errors of the start included."""
+        if not self.log.is_file():
+            return "(no log)"
+        return "\n".join(self.log.read_text(encoding="utf-8", errors="replace").splitlines()[-_TAIL_LINES:])
+
+    def _order(self, order: bytes) -> None:
+        process = self._guard
+        if process is None:
+            return
+        if process.stdin is not None and process.poll() is None:
+            try:
+                process.stdin.write(order)
+                process.stdin.flush()
+            except BrokenPipeError:
+                pass  # it ended in this moment
+        process.wait()
+        if process.stdin is not None:
+            process.stdin.close()
+        self._guard = None
+
+    def _java(self, main_class: str, *arguments: str, options: tuple[str, ...] = ()) -> list[str]:
+        log4j = f"-Dlog4j2.configurationFile={self._folder / 'log4j2.properties'}"
+        return self._installation.command(main_class, *arguments, options=(*options, log4j))
