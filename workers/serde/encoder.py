@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import fastavro
 
-from workers.serde.logical_types import without_logical_types
+from workers.serde.avro_schema import plain
 from workers.serde.schemas import Schema
 from workers.serde.wire_format import frame
 
@@ -19,7 +19,7 @@ class Encoder:
     __slots__ = ("_schema", "schema_id")
 
     def __init__(self, schema: Schema, schema_id: int) -> None:
-        self._schema = fastavro.parse_schema(cast("Schema", without_logical_types(schema)))
+        self._schema = fastavro.parse_schema(cast("Schema", plain(schema)))
         self.schema_id = schema_id
 
     def encode(self, record: Mapping[str, Any]) -> bytes:

@@ -1,32 +1,163 @@
-"""Resolve schema references once. Interface settled; see the class."""
+"""Resolve schema references once: what was admitted is kept for ever, what is unknown is asked for again later.
+
+Source: docs/concepts/decoding.md, "Registry".
+"""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from time import monotonic
+from typing import Final, TypeAlias, TypeVar
 
-from workers.reasons import Rejection
-from workers.serde.admission import WriterSchema
+from workers.reasons import Reason, Rejection
+from workers.serde.admission import WriterSchema, admit
 from workers.serde.limits import Limits
-from workers.serde.registry import SchemaRegistry
-from workers.serde.wire_format import SchemaRef
+from workers.serde.registry import SchemaPendingError, SchemaRegistry
+from workers.serde.wire_format import MAX_SCHEMA_ID, SchemaRef
+
+GRACE_S: Final = 30.0
+"""How long a reference the registry does not know may wait for its registration."""
+NEGATIVE_S: Final = 60.0
+"""How long an unknown reference is answered without asking again."""
+ASK_AGAIN_S: Final = 1.0
+"""How often the registry is asked within the grace."""
+
+_STAGE: Final = "schema"
+_MAX_REFUSED: Final = 1_024
+
+_Kept = TypeVar("_Kept")
+
+Resolution: TypeAlias = WriterSchema | Rejection
+"""What a reference leads to."""
+
+
+@dataclass(slots=True)
+class _Unknown:
+    """A reference the registry does not know; times of the monotonic clock, in seconds."""
+
+    since: float
+    ask_at: float
 
 
 class CachingResolver:
-    """Resolves schema references of one subject: asked once, kept for ever."""
+    """Resolves the schema references of one subject.
+
+    Admitted schemas and refused ones are kept for ever, as a registry never changes what an id means; at most
+    ``limits.schema_ids`` are admitted, any further one is refused. Concurrent questions for one reference become one.
+    ``clock`` is monotonic, in seconds.
+    """
 
     def __init__(
         self, registry: SchemaRegistry, subject: str, limits: Limits, clock: Callable[[], float] = monotonic
-    ) -> None: ...
+    ) -> None:
+        self._registry = registry
+        self._subject = subject
+        self._limits = limits
+        self._clock = clock
+        self._admitted: dict[SchemaRef, WriterSchema] = {}
+        self._refused: dict[SchemaRef, Rejection] = {}
+        self._unknown: dict[SchemaRef, _Unknown] = {}
+        self._asking: dict[SchemaRef, asyncio.Task[str | None]] = {}
 
-    def cached(self, ref: SchemaRef) -> WriterSchema | Rejection | None:
-        """Return what is already known of ``ref``, None where the registry must be asked."""
-        raise NotImplementedError
+    @property
+    def admitted(self) -> int:
+        """Number of schemas admitted so far."""
+        return len(self._admitted)
 
-    async def resolve(self, refs: Iterable[SchemaRef]) -> dict[SchemaRef, WriterSchema | Rejection]:
-        """Resolve all of ``refs``.
+    @property
+    def refused(self) -> int:
+        """Number of schemas refused so far and still remembered."""
+        return len(self._refused)
+
+    @property
+    def unknown(self) -> int:
+        """Number of references the registry does not know and that are still remembered."""
+        return len(self._unknown)
+
+    def cached(self, ref: SchemaRef) -> Resolution | None:
+        """Return what ``ref`` is known to lead to, None where the registry must be asked."""
+        if isinstance(ref, int) and ref > MAX_SCHEMA_ID:
+            return self._unknown_rejection(ref)  # registries answer such an id like an outage, so never ask
+        known: Resolution | None = self._admitted.get(ref) or self._refused.get(ref)
+        if known is None:
+            missed = self._unknown.get(ref)
+            now = self._clock()
+            if missed is not None and now < missed.ask_at and now - missed.since >= GRACE_S:
+                return self._unknown_rejection(ref)
+        return known
+
+    async def resolve(self, refs: Iterable[SchemaRef]) -> dict[SchemaRef, Resolution]:
+        """Return what each of ``refs`` leads to.
 
         Raises:
-            UnreachableError: the registry gave no final answer for one of them (`SchemaPendingError` within the grace).
+            SchemaPendingError: the registry does not know one of them yet, and its grace is not over.
+            UnreachableError: the registry gave no final answer for one of them. Whatever was answered is kept.
         """
-        raise NotImplementedError
+        wanted = list(dict.fromkeys(refs))
+        results: dict[SchemaRef, Resolution] = {}
+        for ref in wanted:
+            known = self.cached(ref)
+            if known is not None:
+                results[ref] = known
+        missing = [ref for ref in wanted if ref not in results]
+        if missing:
+            answers = await asyncio.gather(*(self._ask(ref) for ref in missing), return_exceptions=True)
+            for ref, answer in zip(missing, answers, strict=True):
+                if isinstance(answer, BaseException):
+                    raise answer
+                results[ref] = answer
+        return results
+
+    async def _ask(self, ref: SchemaRef) -> Resolution:
+        missed = self._unknown.get(ref)
+        if missed is not None and self._clock() < missed.ask_at:
+            raise self._pending(ref)
+        task = self._asking.get(ref)
+        if task is None:
+            task = asyncio.create_task(self._registry.schema_by_ref(ref))
+            self._asking[ref] = task
+            task.add_done_callback(lambda _: self._asking.pop(ref, None))
+        text = await asyncio.shield(task)  # a caller that is cancelled does not cancel the others' question
+        return self.cached(ref) or (self._missed(ref) if text is None else self._admit(ref, text))
+
+    def _admit(self, ref: SchemaRef, text: str) -> Resolution:
+        self._unknown.pop(ref, None)
+        if len(self._admitted) >= self._limits.schema_ids:
+            result: Resolution = Rejection(Reason.SCHEMA_REJECTED, _STAGE, None, str(ref))
+        else:
+            result = admit(text, self._subject, self._limits, ref)
+        if isinstance(result, WriterSchema):
+            self._admitted[ref] = result
+        else:
+            _remember(self._refused, ref, result)
+        return result
+
+    def _missed(self, ref: SchemaRef) -> Resolution:
+        now = self._clock()
+        missed = self._unknown.get(ref)
+        if missed is None:
+            missed = _Unknown(since=now, ask_at=now)
+            _remember(self._unknown, ref, missed)
+        if now - missed.since < GRACE_S:
+            missed.ask_at = now + ASK_AGAIN_S
+            raise self._pending(ref)
+        missed.ask_at = now + NEGATIVE_S
+        return self._unknown_rejection(ref)
+
+    def _unknown_rejection(self, ref: SchemaRef) -> Rejection:
+        return Rejection(Reason.UNKNOWN_SCHEMA_ID, _STAGE, None, str(ref))
+
+    def _pending(self, ref: SchemaRef) -> SchemaPendingError:
+        return SchemaPendingError(
+            f"schema {ref} of {self._subject} is not in the registry yet; its records wait up to {GRACE_S:.0f} s. "
+            "Register the schema before producing with it."
+        )
+
+
+def _remember(store: dict[SchemaRef, _Kept], ref: SchemaRef, value: _Kept) -> None:
+    """Keep ``value``, dropping the oldest entry of a full store: garbage ids are without number."""
+    store[ref] = value
+    if len(store) > _MAX_REFUSED:
+        del store[next(iter(store))]
