@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import partial
 from time import monotonic
 from typing import Final, TypeAlias, TypeVar
 
@@ -39,6 +40,7 @@ class _Unknown:
 
     since: float
     ask_at: float
+    final: bool = False  # asked again after the grace
 
 
 class CachingResolver:
@@ -83,8 +85,7 @@ class CachingResolver:
         known: Resolution | None = self._admitted.get(ref) or self._refused.get(ref)
         if known is None:
             missed = self._unknown.get(ref)
-            now = self._clock()
-            if missed is not None and now < missed.ask_at and now - missed.since >= GRACE_S:
+            if missed is not None and missed.final and self._clock() < missed.ask_at:
                 return self._unknown_rejection(ref)
         return known
 
@@ -112,15 +113,20 @@ class CachingResolver:
 
     async def _ask(self, ref: SchemaRef) -> Resolution:
         missed = self._unknown.get(ref)
-        if missed is not None and self._clock() < missed.ask_at:
+        if missed is not None and self._clock() < min(missed.ask_at, missed.since + GRACE_S):
             raise self._pending(ref)
         task = self._asking.get(ref)
         if task is None:
             task = asyncio.create_task(self._registry.schema_by_ref(ref))
             self._asking[ref] = task
-            task.add_done_callback(lambda _: self._asking.pop(ref, None))
+            task.add_done_callback(partial(self._answered, ref))
         text = await asyncio.shield(task)  # a caller that is cancelled does not cancel the others' question
         return self.cached(ref) or (self._missed(ref) if text is None else self._admit(ref, text))
+
+    def _answered(self, ref: SchemaRef, task: asyncio.Task[str | None]) -> None:
+        self._asking.pop(ref, None)
+        if not task.cancelled():
+            task.exception()  # retrieved here too, as every caller may have been cancelled
 
     def _admit(self, ref: SchemaRef, text: str) -> Resolution:
         self._unknown.pop(ref, None)
@@ -143,6 +149,7 @@ class CachingResolver:
         if now - missed.since < GRACE_S:
             missed.ask_at = now + ASK_AGAIN_S
             raise self._pending(ref)
+        missed.final = True
         missed.ask_at = now + NEGATIVE_S
         return self._unknown_rejection(ref)
 

@@ -31,6 +31,11 @@ def registry_subject(subject: str) -> str:
     return f"{subject}-value"
 
 
+def to_text(schema: Mapping[str, Any]) -> str:
+    """Return ``schema`` as the compact JSON text that is registered."""
+    return json.dumps(schema, ensure_ascii=False, separators=(",", ":"))
+
+
 def versions(subject: str, root: Path | None = None) -> list[int]:
     """Return the versions of ``subject``, oldest first; ``root`` stands for the shipped folder in tests."""
     folder = (root or resource_folder("schemas")) / subject
