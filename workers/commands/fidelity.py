@@ -1,0 +1,188 @@
+"""``engram-stream fidelity``: grade manifests in files, and explain the codes."""
+
+from __future__ import annotations
+
+import difflib
+import json
+import os
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, BinaryIO, Final, NamedTuple
+
+import click
+
+from workers.processing.fidelity import Issues, Report, RuntimeManifest, grade, parse_json
+from workers.processing.fidelity.catalogue import CATALOGUE, IMPACTS, Entry
+
+EXIT_WRONG_INPUT: Final = 1
+EXIT_FINDINGS: Final = 3
+EXIT_NOT_FOUND: Final = 4
+STDIN: Final = "-"
+PROGRESS_SECONDS: Final = 2.0
+
+_COLOURS: Final = {
+    "exact": "green",
+    "controlled": "green",
+    "partial": "yellow",
+    "unreplayable": "red",
+    "manifest_invalid": "red",
+}
+
+
+class Graded(NamedTuple):
+    """One manifest of one file: where it stands, and what came of it."""
+
+    source: str
+    outcome: Report | Issues
+
+    @property
+    def word(self) -> str:
+        """Return the level, or ``manifest_invalid``."""
+        return self.outcome.level.value if isinstance(self.outcome, Report) else "manifest_invalid"
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the object that the formats json and jsonl write."""
+        graded = isinstance(self.outcome, Report)
+        return {
+            "source": self.source,
+            "status": "graded" if graded else "manifest_invalid",
+            "report": self.outcome.as_dict() if isinstance(self.outcome, Report) else None,
+            "issues": []
+            if isinstance(self.outcome, Report)
+            else [{"path": issue.path, "code": issue.code.value} for issue in self.outcome],
+        }
+
+
+@click.group()
+def command() -> None:
+    """Grade manifests; explain codes."""
+
+
+@command.command("grade")
+@click.option("--format", "form", type=click.Choice(["text", "json", "jsonl"]), default="text", show_default=True)
+@click.argument("files", metavar="FILE...", nargs=-1, required=True)
+def grade_files(form: str, files: tuple[str, ...]) -> None:
+    """Grade the manifests in FILE..., in their JSON form.
+
+    A .json file holds one manifest, a .jsonl file one per line; - reads JSON Lines from stdin. Exits with 3 when a
+    manifest is invalid, with 4 when a file does not exist.
+    """
+    _check(files)
+    counts: Counter[str] = Counter()
+    results = _counted((result for file in files for result in _graded(file)), counts)
+    if form == "json":
+        click.echo(json.dumps([result.as_dict() for result in results], indent=2))
+    else:
+        for result in results:
+            click.echo(json.dumps(result.as_dict()) if form == "jsonl" else _text(result), color=_colour())
+    if form == "text":
+        click.echo(f"{counts.total()} manifests: {', '.join(f'{n} {word}' for word, n in counts.items())}", err=True)
+    if counts["manifest_invalid"]:
+        sys.exit(EXIT_FINDINGS)
+
+
+@command.command("explain")
+@click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
+@click.argument("code")
+def explain(code: str, form: str) -> None:
+    """Explain CODE: a level, or the code of a gap, a caveat, a finding or an issue. Exits with 4 when unknown."""
+    entry = CATALOGUE.get(code)
+    if entry is None:
+        near = _near(code)
+        hint = f"did you mean {', '.join(near)}?" if near else "schemas/fidelity/codes.json lists them all"
+        click.echo(f"engram-stream: there is no code {_printable(code)}; {hint}", err=True)
+        sys.exit(EXIT_NOT_FOUND)
+    if form == "json":
+        click.echo(json.dumps({**entry._asdict(), "kind": entry.kind.value}, indent=2))
+    else:
+        click.echo(_explained(entry), color=_colour())
+
+
+def _near(code: str) -> list[str]:
+    containing = [known for known in CATALOGUE if code and code in known]
+    return (containing or difflib.get_close_matches(code, CATALOGUE, n=5, cutoff=0.5))[:5]
+
+
+def _check(files: tuple[str, ...]) -> None:
+    for file in files:
+        if file == STDIN:
+            continue
+        path = Path(file)
+        if path.suffix not in (".json", ".jsonl"):
+            raise click.BadParameter(f"{file}: name it .json (one manifest) or .jsonl (one per line)")
+        if not path.exists():
+            click.echo(f"engram-stream: {file}: there is no such file", err=True)
+            sys.exit(EXIT_NOT_FOUND)
+
+
+def _graded(file: str) -> Iterator[Graded]:
+    for number, document in _documents(file):
+        parsed = parse_json(document)
+        yield Graded(f"{file}:{number}", grade(parsed) if isinstance(parsed, RuntimeManifest) else parsed)
+
+
+def _documents(file: str) -> Iterator[tuple[int, bytes]]:
+    try:
+        if file.endswith(".json"):
+            yield 1, Path(file).read_bytes()
+        elif file == STDIN:
+            yield from _lines(sys.stdin.buffer)
+        else:
+            with Path(file).open("rb") as lines:
+                yield from _lines(lines)
+    except OSError as error:
+        click.echo(f"engram-stream: {file}: cannot be read: {error.strerror}", err=True)
+        sys.exit(EXIT_WRONG_INPUT)
+
+
+def _lines(lines: BinaryIO) -> Iterator[tuple[int, bytes]]:
+    # Binary files end lines at LF alone; text lines would end at U+2028 or a lone CR inside a manifest too.
+    for number, line in enumerate(lines, start=1):
+        if line.strip(b" \t\r\n"):
+            yield number, line
+
+
+def _counted(results: Iterator[Graded], counts: Counter[str]) -> Iterator[Graded]:
+    told = time.monotonic()
+    for result in results:
+        counts[result.word] += 1
+        if time.monotonic() - told > PROGRESS_SECONDS:
+            told = time.monotonic()
+            click.echo(f"{counts.total()} manifests so far", err=True)
+        yield result
+
+
+def _text(result: Graded) -> str:
+    head = f"{_printable(result.source)}: {click.style(result.word, fg=_COLOURS[result.word], bold=True)}"
+    if not isinstance(result.outcome, Report):
+        defects = (
+            f"  {_printable(issue.path) or '(root)'}: {issue.code.value}: {CATALOGUE[issue.code].reason}"
+            for issue in result.outcome
+        )
+        return "\n".join([head, *defects])
+    report = result.outcome
+    gaps = (
+        f"  {gap.impact.value}: {_printable(gap.field)}: {gap.code}: {CATALOGUE[gap.code].reason}"
+        for gap in report.missing_evidence
+    )
+    caveats = (f"  caveat: {code}: {CATALOGUE[code].reason}" for code in report.caveats)
+    return "\n".join([head, f"  {report.summary}", *gaps, *caveats])
+
+
+def _explained(entry: Entry) -> str:
+    lines = [f"{click.style(entry.code, bold=True)}: {entry.label} ({entry.kind.value})", f"  {entry.reason}"]
+    if entry.impact is not None:
+        lines.append(f"  Impact: {entry.impact.value}. {IMPACTS[entry.impact]}")
+    return "\n".join([*lines, f"  Fix: {entry.fix}"])
+
+
+def _printable(text: str) -> str:
+    """Escape what could steer a terminal or cannot be encoded: names in a manifest are written by others."""
+    return "".join(char if char.isprintable() else ascii(char)[1:-1] for char in text)
+
+
+def _colour() -> bool | None:
+    return False if os.environ.get("NO_COLOR") else None
