@@ -238,16 +238,13 @@ class MetricsSettings(Section):
         description="Address to listen on: this machine only. The container image sets 0.0.0.0, for probes.",
     )
     port: int = Field(9464, ge=0, le=65535, description="Port of /metrics, /healthz and /readyz; 0 takes a free one.")
-    max_label_values: Size = Field(
-        200, description="Values of one open label, such as service or path; later ones count as other."
-    )
 
 
 class PolicySettings(Section):
     """The policy by which turns are judged."""
 
     file: Path | None = Field(
-        None, description="Policy YAML, reloaded when it changes; the policy shipped with the product when unset."
+        None, description="Policy YAML, reloaded when it changes; every part of it has a default."
     )
 
 
