@@ -65,4 +65,6 @@ def _as_text(loaded: Loaded) -> list[str]:
 
 
 def _text(value: object) -> str:
-    return "-" if value is None else json.dumps(value, ensure_ascii=False) if value == "" else str(value)
+    if value is None:
+        return "-"
+    return json.dumps(value) if isinstance(value, bool) or value == "" else str(value)

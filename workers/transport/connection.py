@@ -15,7 +15,6 @@ from typing import Any, Final
 
 from aiokafka import errors as kafka_errors
 from aiokafka.client import AIOKafkaClient
-from faust.auth import Credentials, SASLCredentials, SSLCredentials
 
 from workers.config import KafkaSettings, read_secret, split_servers
 from workers.errors import ConfigurationError, UnreachableError
@@ -44,44 +43,6 @@ def client_options(kafka: KafkaSettings) -> dict[str, Any]:
         options["sasl_plain_username"] = kafka.sasl_username
         options["sasl_plain_password"] = _sasl_password(kafka)
     return options
-
-
-def consumer_options(kafka: KafkaSettings) -> dict[str, Any]:
-    """Return `client_options` and what only a consumer of the workers' group takes.
-
-    Raises:
-        ConfigurationError: as `client_options`.
-    """
-    return client_options(kafka) | {
-        "group_id": kafka.group_id,
-        "group_instance_id": kafka.group_instance_id,
-        "client_rack": kafka.client_rack,
-        "isolation_level": kafka.isolation_level,
-    }
-
-
-def faust_options(kafka: KafkaSettings) -> dict[str, Any]:
-    """Return the Faust settings ``broker`` (all brokers under our own driver's scheme) and ``broker_credentials``.
-
-    Raises:
-        ConfigurationError: as `client_options`.
-    """
-    return {
-        "broker": "engram://" + ";".join(split_servers(kafka.bootstrap_servers)),
-        "broker_credentials": _faust_credentials(kafka),
-    }
-
-
-def _faust_credentials(kafka: KafkaSettings) -> Credentials | None:
-    context = ssl_context(kafka) if kafka.security_protocol in {"SSL", "SASL_SSL"} else None
-    if kafka.security_protocol.startswith("SASL"):
-        return SASLCredentials(
-            username=kafka.sasl_username,
-            password=_sasl_password(kafka),
-            ssl_context=context,
-            mechanism=kafka.sasl_mechanism,
-        )
-    return SSLCredentials(context=context) if context is not None else None
 
 
 def ssl_context(kafka: KafkaSettings) -> ssl.SSLContext:

@@ -41,7 +41,6 @@ class TrafficPlan:
         state_write_share: share of conversations, 0 to 1, whose state writes are published.
         incident: whether one code path leaves the moderation version out.
         topic_prefix: put before topic names.
-        schema_ids: ids by input topic, where a registry has issued others than the shipped ones.
     """
 
     seed: int = 0
@@ -51,25 +50,24 @@ class TrafficPlan:
     state_write_share: float = 0.0
     incident: bool = True
     topic_prefix: str = ""
-    schema_ids: Mapping[str, int] | None = None
 
-    def records(self, turns: int | None) -> Iterator[GeneratedRecord]:
+    def records(self, turns: int | None, schema_ids: Mapping[str, int] | None = None) -> Iterator[GeneratedRecord]:
         """Yield traffic until ``turns`` records of the topic ``turns`` have come, for ever if None.
 
-        Records of ``state-writes`` come in between and are not counted.
+        Records of ``state-writes`` come in between and are not counted. ``schema_ids`` are ids by input topic, where a
+        registry has issued others than the shipped ones.
         """
         left = turns
-        for record in self._endless():
+        for record in self._endless(_encoders(schema_ids)):
             if left is not None and record.topic == self.topic_prefix + "turns":
                 if not left:
                     return
                 left -= 1
             yield record
 
-    def _endless(self) -> Iterator[GeneratedRecord]:
+    def _endless(self, encoders: Encoders) -> Iterator[GeneratedRecord]:
         rng = Random(self.seed)
         topics = {name: self.topic_prefix + name for name in INPUTS}
-        encoders = _encoders(self.schema_ids)
         bad = BadRecords(rng, encoders, topics)
         conversations = Conversations(
             rng, self.clock or stepping_clock(), incident=self.incident, state_write_share=self.state_write_share
