@@ -208,11 +208,12 @@ def _breaks_pattern(value: str, name: str, policy: CompletenessPolicy) -> bool:
 
 
 def _badly_keyed(counts: Mapping[str, int]) -> bool:
-    return len(counts) > MAX_PIECES or not all(len(name) <= MAX_PIECE_NAME and _is_piece_name(name) for name in counts)
+    return len(counts) > MAX_PIECES or not all(len(name) <= MAX_PIECE_NAME and is_piece_name(name) for name in counts)
 
 
 @lru_cache(maxsize=4_096)
-def _is_piece_name(name: str) -> bool:
+def is_piece_name(name: str) -> bool:
+    """Return whether ``name`` may be a key of ``state_counts``."""
     return _PIECE_NAME.fullmatch(name) is not None
 
 
