@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from workers.metrics import catalogue as m
 from workers.metrics.exporter import Exporter
 from workers.metrics.labels import End
+from workers.metrics.spec import Label, Tally
 from workers.processing.outcome import BatchOutcome
-from workers.reasons import CATALOGUE
+from workers.reasons import CATALOGUE, Rejection
 from workers.records import Partition, RawRecord
+from workers.serde.admission import WriterSchema
+from workers.serde.wire_format import SchemaRef
 from workers.transport.batch import RecordBatch
 
 
@@ -23,22 +26,38 @@ class Accounts:
         self._now = now
         self._received: Counter[str] = Counter()
         self._ended: Counter[str] = Counter()
+        self._seen_schemas: set[SchemaRef] = set()
         self.restored_partitions: set[Partition] = set()
+
+    def expect(self, topic: str) -> None:
+        """Start the counters of an input at 0, so that the first failure shows as an increase."""
+        self._exporter.preset(Label.TOPIC, topic)
+        self._exporter.set(m.CONSERVATION_DIFFERENCE, 0, topic)
 
     def restored(self, partition: Partition) -> None:
         """Note that the state of ``partition`` is up to date."""
         self.restored_partitions.add(partition)
 
+    def decoded(self, writers: Mapping[SchemaRef, WriterSchema | Rejection], frames: int) -> None:
+        """Count ``frames`` that go to the decoder, and, once per schema, what their writers have that we ignore."""
+        self._exporter.inc(m.DECODE_ROWS, "reference", "only_route", n=frames)
+        for ref, writer in writers.items():
+            if isinstance(writer, WriterSchema) and ref not in self._seen_schemas:
+                self._seen_schemas.add(ref)
+                self._exporter.inc(m.UNKNOWN_FIELDS, n=len(writer.unknown_fields))
+
     def completed(self, batch: RecordBatch, outcome: BatchOutcome) -> None:
         """Count ``batch``: what it held on one side, the ends of its results on the other."""
         topic = batch.partition.topic
         ends: Counter[End] = Counter()
+        tally = Tally()
         for result in outcome.results:
             ends[result.end] += 1
             if result.rejection is not None:
                 reason = result.rejection.reason
                 self._exporter.inc(m.DEAD_LETTERS, topic, reason, CATALOGUE[reason].reason_class)
-            self._exporter.apply(result.tally)
+            tally.counts.update(result.tally.counts)
+        self._exporter.apply(tally)
         self._exporter.inc(m.RECORDS_RECEIVED, topic, n=len(batch.records))
         for end, n in ends.items():
             self._exporter.inc(m.RECORDS, topic, end, n=n)

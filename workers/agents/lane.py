@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Final, Protocol
 
 from workers.errors import UnreachableError, first_frame
@@ -85,11 +87,18 @@ class Lane:
         self._holds = holds
         self._backoff = backoff or Backoff()
         self._queue: asyncio.Queue[RecordBatch] = asyncio.Queue()
+        self._unfinished: deque[RecordBatch] = deque()
         self._ours_before = 0
         self._task = asyncio.create_task(self._run(), name=f"lane {partition.topic}-{partition.number}")
 
+    @property
+    def oldest_append_ms(self) -> int | None:
+        """Append time of the oldest record that is not finished, in milliseconds; None when there is none."""
+        return self._unfinished[0].records[0].timestamp if self._unfinished else None
+
     def submit(self, batch: RecordBatch) -> None:
         """Queue ``batch``; the transport bounds how many are queued."""
+        self._unfinished.append(batch)
         self._queue.put_nowait(batch)
 
     async def stop(self) -> None:
@@ -102,7 +111,8 @@ class Lane:
         while True:
             batch = await self._queue.get()
             if batch.begin():
-                await self._until_done("batch", lambda batch=batch: self._handle(batch))  # type: ignore[misc]
+                await self._until_done("batch", partial(self._handle, batch))
+            self._unfinished.popleft()
 
     async def _until_done(self, what: str, step: Callable[[], Awaitable[None]]) -> None:
         """Run ``step``; a bug in it leaves the partition where it is, for the watchdog to see, and is tried again."""

@@ -16,6 +16,7 @@ from workers.processing.outcome import BatchOutcome, RecordResult, rejected
 from workers.reasons import Reason, Rejection
 from workers.records import Output, Partition, RawRecord
 from workers.serde.records import Ending, RecordDecoder
+from workers.serde.wire_format import Frame
 from workers.transport.batch import RecordBatch
 
 log = logging.getLogger(__name__)
@@ -38,7 +39,8 @@ class Pipeline:
     """Judges the batches of one partition.
 
     ``open_judge`` is awaited before the first batch and restores the partition's state; ``letters`` returns the writer
-    of dead letters under the policy in force.
+    of dead letters under the policy in force; ``before_batch`` is called before each batch, to
+    take in a changed policy.
     """
 
     def __init__(
@@ -47,12 +49,14 @@ class Pipeline:
         decoder: RecordDecoder,
         open_judge: Callable[[Partition], Awaitable[Judge]],
         letters: Callable[[], LetterWriter],
+        before_batch: Callable[[], object],
         accounts: Accounts,
     ) -> None:
         self._partition = partition
         self._decoder = decoder
         self._open_judge = open_judge
         self._letters = letters
+        self._before_batch = before_batch
         self._accounts = accounts
         self._opened: Judge | None = None
 
@@ -70,9 +74,11 @@ class Pipeline:
         judge = self._opened
         if judge is None:
             raise RuntimeError("the state of the partition is not restored; call restore first")
+        self._before_batch()
         started = time.perf_counter()
         frames = self._decoder.frames(batch.records)
         writers = await self._decoder.writers(frames)
+        self._accounts.decoded(writers, sum(isinstance(frame, Frame) for frame in frames))
         resolved = time.perf_counter()
         endings: list[Ending] = []
         for n, frame in enumerate(frames):

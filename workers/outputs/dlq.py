@@ -7,12 +7,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
+from workers.processing.time import FIRST_APPEND_HEADER
 from workers.reasons import CATALOGUE, Rejection
 from workers.records import Headers, Output, Partition, RawRecord
 
 PREFIX: Final = "engram.dlq."
 ATTEMPT_HEADER: Final = "engram.attempt"
-FIRST_APPEND_HEADER: Final = "engram.first-append"
+
 RECORD_OVERHEAD: Final = 128
 """Bytes kept free for the framing of a batch that holds one letter."""
 

@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Protocol
+from typing import Final, Protocol
 
 from aiokafka import AIOKafkaProducer
 from aiokafka.errors import (
-    InvalidRecord,
+    InvalidTimestampError,
     KafkaError,
     MessageSizeTooLargeError,
     RecordTooLargeError,
     TopicAuthorizationFailedError,
 )
 
+from workers.metrics import catalogue as m
+from workers.metrics.exporter import Exporter
+from workers.metrics.labels import ProducerError
 from workers.records import Output
 
 log = logging.getLogger(__name__)
@@ -52,10 +55,18 @@ class RenewableProducer(Protocol):
         """Replace ``failed`` by a new client, once, however many callers ask."""
 
 
+_METRIC_REASON: Final = {
+    RefusalKind.TOO_LARGE: ProducerError.TOO_LARGE,
+    RefusalKind.REJECTED: ProducerError.OTHER,
+    RefusalKind.FORBIDDEN: ProducerError.AUTHORIZATION,
+    RefusalKind.UNREACHABLE: ProducerError.CONNECTION,
+}
+
+
 def _classify(error: BaseException) -> RefusalKind:
     if isinstance(error, MessageSizeTooLargeError | RecordTooLargeError):
         return RefusalKind.TOO_LARGE
-    if isinstance(error, InvalidRecord):
+    if isinstance(error, InvalidTimestampError):
         return RefusalKind.REJECTED
     if isinstance(error, TopicAuthorizationFailedError):
         return RefusalKind.FORBIDDEN
@@ -65,8 +76,10 @@ def _classify(error: BaseException) -> RefusalKind:
 class Publisher:
     """Sends outputs in order through an idempotent producer."""
 
-    def __init__(self, producer: RenewableProducer) -> None:
+    def __init__(self, producer: Callable[[], RenewableProducer], exporter: Exporter) -> None:
+        """Publish through what ``producer`` returns: asked anew each time, since it exists only after the start."""
         self._producer = producer
+        self._exporter = exporter
 
     async def publish(self, outputs: Sequence[Output]) -> list[Refusal]:
         """Send ``outputs`` and wait for every acknowledgement.
@@ -75,14 +88,27 @@ class Publisher:
         that partition is returned as refused too, even where the brokers took it: sending it again, in order, keeps a
         later value of a key later.
         """
-        client = self._producer.client
+        producer = self._producer()
+        client = producer.client
         pending = [(output, await self._send(client, output)) for output in outputs]
         results = await asyncio.gather(*(sent for _, sent in pending), return_exceptions=True)
+        self._count(outputs, results)
         refusals = list(_refusals(outputs, results))
         if refusals:
             # The sequence numbers of what failed are spent: the broker would refuse all that follows.
-            await self._producer.renew(client)
+            await self._renew(producer, client)
         return refusals
+
+    async def _renew(self, producer: RenewableProducer, failed: AIOKafkaProducer) -> None:
+        try:
+            await producer.renew(failed)
+        except KafkaError as error:
+            log.warning("cannot renew the producer (%s); the next try does", type(error).__name__)
+
+    def _count(self, outputs: Iterable[Output], results: Iterable[object]) -> None:
+        for output, result in zip(outputs, results, strict=True):
+            if isinstance(result, Exception):
+                self._exporter.inc(m.PRODUCER_ERRORS, output.topic, _METRIC_REASON[_classify(result)])
 
     async def _send(self, client: AIOKafkaProducer, output: Output) -> asyncio.Future[object]:
         try:

@@ -5,8 +5,11 @@ Source: docs/concepts/state-writes.md, "Kinds".
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import StrEnum
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
+
+from workers.keys import encode_key
 
 
 class ScopeType(StrEnum):
@@ -54,3 +57,14 @@ KINDS: Final = {
         Kind("conversation_erased", None, "Empties the state of the conversation."),
     )
 }
+
+
+def scope_key(write: Mapping[str, Any]) -> bytes:
+    """Return the key that a valid ``write`` must carry: its conversation's, or that of its other scope."""
+    tenant, scope_type, scope_id = write["tenant"], write["scope_type"], write["scope_id"]
+    if scope_type == ScopeType.CONVERSATION:
+        return encode_key(tenant, scope_id)
+    if scope_type == ScopeType.MEMORY:
+        memory = write["memory"]
+        return encode_key(tenant, "mem", memory["scope"] if memory is not None else "", scope_id)
+    return encode_key(tenant, "def" if scope_type == ScopeType.DEFINITION else "cfg", scope_id)

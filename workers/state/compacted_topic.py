@@ -52,12 +52,7 @@ class CompactedTopic:
         )
         await consumer.start()
         try:
-            numbers = (await self._partition_numbers(consumer)) or set()
-            if not numbers:
-                raise ConfigurationError(
-                    f"topic {self._topic} does not exist; create it with `engram-stream topics apply`"
-                )
-            self._partitions = [TopicPartition(self._topic, number) for number in sorted(numbers)]
+            self._partitions = await self._find_partitions(consumer)
             consumer.assign(self._partitions)
             await consumer.seek_to_beginning(*self._partitions)
         except BaseException:
@@ -67,10 +62,12 @@ class CompactedTopic:
         self._positions = dict.fromkeys(self._partitions, 0)
         self._task = asyncio.create_task(self._follow(consumer), name=f"follow {self._topic}")
 
-    async def _partition_numbers(self, consumer: AIOKafkaConsumer) -> set[int] | None:
+    async def _find_partitions(self, consumer: AIOKafkaConsumer) -> list[TopicPartition]:
         await consumer.topics()  # refreshes the metadata of all topics
-        numbers: set[int] | None = consumer.partitions_for_topic(self._topic)
-        return numbers
+        numbers = consumer.partitions_for_topic(self._topic)
+        if not numbers:
+            raise ConfigurationError(f"topic {self._topic} does not exist; create it with `engram-stream topics apply`")
+        return [TopicPartition(self._topic, number) for number in sorted(numbers)]
 
     async def stop(self) -> None:
         """Stop following and disconnect."""

@@ -1,0 +1,64 @@
+"""Reading whole topics for commands: from the start to the end as it was when the reading began, without a group."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+
+from aiokafka import AIOKafkaConsumer, ConsumerRecord
+from aiokafka.structs import TopicPartition
+
+from workers.config import KafkaSettings
+from workers.errors import ConfigurationError
+from workers.transport.connection import client_options, explained
+
+
+@asynccontextmanager
+async def reader(kafka: KafkaSettings) -> AsyncIterator[AIOKafkaConsumer]:
+    """Give a consumer without a group, connected.
+
+    Raises:
+        UnreachableError: Kafka does not answer or refuses us.
+    """
+    with explained(kafka):
+        consumer = AIOKafkaConsumer(
+            **client_options(kafka), group_id=None, enable_auto_commit=False, isolation_level="read_committed"
+        )
+        try:
+            await consumer.start()
+        except BaseException:
+            await consumer.stop()
+            raise
+    try:
+        yield consumer
+    finally:
+        await consumer.stop()
+
+
+async def partitions_of(consumer: AIOKafkaConsumer, topic: str) -> list[TopicPartition]:
+    """Return the partitions of ``topic`` in order.
+
+    Raises:
+        ConfigurationError: the topic does not exist.
+    """
+    await consumer.topics()  # fetches the metadata of all topics, also of one that is only a moment old
+    numbers = consumer.partitions_for_topic(topic)
+    if not numbers:
+        raise ConfigurationError(f"topic {topic} does not exist; create it with `engram-stream topics apply`")
+    return [TopicPartition(topic, number) for number in sorted(numbers)]
+
+
+async def read_to_end(
+    consumer: AIOKafkaConsumer, partitions: Sequence[TopicPartition]
+) -> AsyncIterator[ConsumerRecord[bytes | None, bytes | None]]:
+    """Yield every record of ``partitions``, each in the order of its offsets, up to their ends of now."""
+    consumer.assign(list(partitions))
+    await consumer.seek_to_beginning(*partitions)
+    ends = await consumer.end_offsets(list(partitions))
+    open_ones = {tp for tp in partitions if await consumer.position(tp) < ends[tp]}
+    while open_ones:
+        for tp, records in (await consumer.getmany(*open_ones, timeout_ms=200)).items():
+            for record in records:
+                if record.offset < ends[tp]:
+                    yield record
+        open_ones = {tp for tp in open_ones if await consumer.position(tp) < ends[tp]}

@@ -1,0 +1,3 @@
+"""The path inventory of all workers: the compacted topic ``producer-paths``, held as it is now."""
+
+from __future__ import annotations

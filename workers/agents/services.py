@@ -1,0 +1,191 @@
+"""What the lanes of one worker share: schemas, policy, producer, and the state of producing paths."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import time
+from dataclasses import replace
+from typing import Final
+
+from aiokafka.errors import KafkaError
+
+from workers.agents.accounts import Accounts
+from workers.agents.path_table import PathTable
+from workers.agents.pipeline import Judge, Pipeline
+from workers.config import Settings
+from workers.errors import ConfigurationError, UnreachableError
+from workers.metrics import catalogue as m
+from workers.metrics.exporter import Exporter
+from workers.metrics.labels import SchemaState, WaiverState
+from workers.outputs.dlq import LetterWriter
+from workers.outputs.publisher import Publisher
+from workers.policy_file import PolicyFile
+from workers.processing.duplicates import DuplicateWindow
+from workers.processing.state_writes import StateWriteJudge
+from workers.processing.turns import TurnJudge, TurnOutputs
+from workers.records import Partition
+from workers.serde.encoder import Encoder
+from workers.serde.limits import Limits
+from workers.serde.records import RecordDecoder
+from workers.serde.registry import SchemaRegistry, output_id
+from workers.serde.resolver import CachingResolver
+from workers.serde.schemas import latest, load, load_ids
+from workers.topic_catalogue import find_topic, topic_name
+from workers.transport.app import BatchApp
+from workers.transport.connection import client_options
+
+INPUTS: Final = ("turns", "state-writes")
+METADATA_SECONDS: Final = 20.0
+
+
+class Services:
+    """The parts behind the lanes. Usable after `prepare`; lanes that open earlier wait for it."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        app: BatchApp,
+        registry: SchemaRegistry,
+        policy: PolicyFile,
+        exporter: Exporter,
+        accounts: Accounts,
+    ) -> None:
+        self._settings = settings
+        self._app = app
+        self._registry = registry
+        self._policy = policy
+        self._exporter = exporter
+        self._accounts = accounts
+        self._shown_policy: str | None = None
+        self._worker = f"{socket.gethostname()}:{settings.kafka.group_instance_id or settings.kafka.group_id}"
+        self._outputs: TurnOutputs | None = None
+        self._prepared = asyncio.Event()
+        self.publisher = Publisher(lambda: app.batch_producer, exporter)
+        self.paths = PathTable(self.topic("producer-paths"), lambda: client_options(settings.kafka))
+        self._resolvers = {name: CachingResolver(registry, name, self._limits(name)) for name in INPUTS}
+
+    def topic(self, name: str) -> str:
+        """Return the cluster's name of the catalogue's topic ``name``."""
+        return topic_name(name, self._settings.topics.prefix)
+
+    @property
+    def inputs(self) -> dict[str, str]:
+        """The catalogue's name of each input topic, by its name on the cluster."""
+        return {self.topic(name): name for name in INPUTS}
+
+    async def prepare(self) -> None:
+        """Look up schema ids and partition counts, and begin to follow the path inventory.
+
+        Raises:
+            UnreachableError: Kafka or the registry does not answer, or a topic is not there yet; try again.
+            ConfigurationError: topics do not fit together, or an output schema is not registered.
+        """
+        counts = {name: await self._partition_count(name) for name in (*INPUTS, "fidelity")}
+        if len(set(counts.values())) != 1:
+            found = ", ".join(f"{self.topic(name)} has {count}" for name, count in counts.items())
+            raise ConfigurationError(
+                f"topics must have equally many partitions, so that one worker owns equal numbers: {found}. "
+                "See `engram-stream topics plan`."
+            )
+        encoders = {name: await self._encoder(name) for name in ("fidelity", "alerts", "producer-paths")}
+        await self.paths.start()
+        self._outputs = TurnOutputs(
+            fidelity=self.topic("fidelity"),
+            fidelity_partitions=counts["fidelity"],
+            alerts=self.topic("alerts"),
+            producer_paths=self.topic("producer-paths"),
+            encode_verdict=encoders["fidelity"].encode,
+            encode_alert=encoders["alerts"].encode,
+            encode_path=encoders["producer-paths"].encode,
+        )
+        self._prepared.set()
+
+    @property
+    def registry_name(self) -> str:
+        """Where schemas are looked up, for the readiness report."""
+        return "shipped schemas" if self._registry.fixed else "schema registry"
+
+    def take_in_policy(self) -> None:
+        """Apply an edit of the policy file, if there is one; a broken one is refused, and the policy stays."""
+        reload = self._policy.poll()
+        if reload is not None:
+            self._exporter.inc(m.POLICY_RELOADS, reload)
+            self.show_policy()
+
+    def show_policy(self) -> None:
+        """Export which policy is in force, and its waivers."""
+        policy = self._policy.current()
+        if self._shown_policy is not None and self._shown_policy != policy.version:
+            self._exporter.remove(m.POLICY_INFO, self._shown_policy)
+        self._shown_policy = policy.version
+        self._exporter.set(m.POLICY_INFO, 1, policy.version)
+        now = int(time.time() * 1000)
+        self._exporter.set(m.WAIVERS, len(policy.waiver_book.active(now)), WaiverState.ACTIVE)
+        self._exporter.set(m.WAIVERS, len(policy.waiver_book.expired(now)), WaiverState.EXPIRED)
+
+    def schemas_held(self) -> dict[SchemaState, int]:
+        """Return how many schema ids are held, by what they led to."""
+        resolvers = self._resolvers.values()
+        return {
+            SchemaState.ADMITTED: sum(resolver.admitted for resolver in resolvers),
+            SchemaState.REJECTED: sum(resolver.refused for resolver in resolvers),
+            SchemaState.UNKNOWN: sum(resolver.unknown for resolver in resolvers),
+        }
+
+    async def close(self) -> None:
+        """Release connections."""
+        await self.paths.stop()
+        await self._registry.close()
+
+    def pipeline(self, partition: Partition) -> Pipeline:
+        """Return the pipeline of an assigned partition of one of the inputs."""
+        name = self.inputs[partition.topic]
+        openers = {"turns": self._open_turns, "state-writes": self._open_state_writes}
+        letters_topic = find_topic(f"{name}-dlq")
+
+        def letters() -> LetterWriter:
+            policy = self._policy.current()
+            return LetterWriter(
+                self.topic(letters_topic.name), letters_topic.max_message_bytes, self._worker, policy.version
+            )
+
+        bare = load_ids()[name][latest(name)].id if self._settings.serde.bare_avro else None
+        decoder = RecordDecoder(self._resolvers[name], self._limits(name), bare)
+        return Pipeline(partition, decoder, openers[name], letters, self.take_in_policy, self._accounts)
+
+    async def _open_turns(self, partition: Partition) -> Judge:
+        await self._prepared.wait()
+        if self._outputs is None:
+            raise RuntimeError("prepared without outputs")
+        await self.paths.caught_up()
+        return TurnJudge(
+            partition,
+            self._outputs,
+            self._policy.current,
+            self.paths.inventory(partition),
+            self.paths.is_known,
+            DuplicateWindow(self._settings.worker.duplicate_window),
+        )
+
+    async def _open_state_writes(self, partition: Partition) -> Judge:
+        await self._prepared.wait()
+        return StateWriteJudge(partition)
+
+    async def _partition_count(self, name: str) -> int:
+        topic = self.topic(name)
+        try:
+            async with asyncio.timeout(METADATA_SECONDS):
+                return len(await self._app.batch_producer.client.partitions_for(topic))
+        except (KafkaError, TimeoutError) as error:
+            raise UnreachableError(
+                f"no partitions of topic {topic} are known ({type(error).__name__}); create it with "
+                "`engram-stream topics apply`, or repair the brokers"
+            ) from error
+
+    async def _encoder(self, name: str) -> Encoder:
+        return Encoder(load(name), await output_id(self._registry, name))
+
+    def _limits(self, name: str) -> Limits:
+        turns = self._settings.serde.turn_limits()
+        return turns if name == "turns" else replace(turns, record_bytes=Limits().record_bytes)

@@ -1,0 +1,124 @@
+"""``engram-stream dlq``: dead letters, without their payload unless it is asked for."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+import sys
+from collections.abc import AsyncIterator
+from typing import Any, Final, TypeAlias
+
+import click
+from aiokafka import ConsumerRecord
+
+from workers.admin.reading import partitions_of, read_to_end, reader
+from workers.commands.options import settings_options
+from workers.config import Settings
+from workers.outputs.dlq import PREFIX
+from workers.reasons import CATALOGUE, Reason
+from workers.topic_catalogue import topic_name
+
+INPUTS: Final = ("turns", "state-writes")
+EXIT_NOT_FOUND: Final = 4
+Letter: TypeAlias = ConsumerRecord[bytes | None, bytes | None]
+
+
+@click.group()
+def command() -> None:
+    """Read dead letters."""
+
+
+def _facts(letter: Letter) -> dict[str, str]:
+    """Return what the headers of ``letter`` say about its refusal."""
+    return {
+        name.removeprefix(PREFIX): content.decode("utf-8", "replace")
+        for name, content in letter.headers
+        if name.startswith(PREFIX) and content is not None
+    }
+
+
+async def _letters(settings: Settings, source: str) -> AsyncIterator[Letter]:
+    topic = topic_name(f"{source}-dlq", settings.topics.prefix)
+    async with reader(settings.kafka) as consumer:
+        async for letter in read_to_end(consumer, await partitions_of(consumer, topic)):
+            yield letter
+
+
+@command.command("list")
+@click.argument("source", type=click.Choice(INPUTS))
+@click.option("--reason", type=click.Choice([str(reason) for reason in Reason]), help="Only letters of this reason.")
+@click.option("--partition", type=click.IntRange(min=0), help="Only letters of this partition.")
+@click.option("--limit", type=click.IntRange(min=1), default=100, show_default=True, help="How many to show.")
+@click.option("--format", "form", type=click.Choice(["text", "jsonl"]), default="text", show_default=True)
+@settings_options
+def list_letters(
+    source: str, reason: str | None, partition: int | None, limit: int, form: str, settings: Settings
+) -> None:
+    """List the dead letters of SOURCE, oldest first in each partition."""
+    asyncio.run(_list(settings, source, reason, partition, limit, form))
+
+
+async def _list(
+    settings: Settings, source: str, reason: str | None, partition: int | None, limit: int, form: str
+) -> None:
+    matching = 0
+    async for letter in _letters(settings, source):
+        facts = _facts(letter)
+        if (reason is not None and facts.get("reason") != reason) or partition not in {None, letter.partition}:
+            continue
+        matching += 1
+        if matching > limit:
+            continue
+        size = facts.get("size") or str(len(letter.value or b""))
+        if form == "jsonl":
+            click.echo(json.dumps({**facts, "letter": f"{letter.partition}:{letter.offset}", "bytes": int(size)}))
+        else:
+            detail = f" {facts['detail']}" if "detail" in facts else ""
+            click.echo(f"{facts.get('id', '?'):32} {facts.get('reason', '?')}{detail} ({facts.get('class')}, {size} B)")
+    shown = min(matching, limit)
+    click.echo(f"{shown} of {matching} letters shown", err=True)
+
+
+@command.command("show")
+@click.argument("source", type=click.Choice(INPUTS))
+@click.argument("letter_id")
+@click.option("--reveal", is_flag=True, help="Print key, headers and payload too: they may hold a person's words.")
+@click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
+@settings_options
+def show(source: str, letter_id: str, reveal: bool, form: str, settings: Settings) -> None:
+    """Show the letter LETTER_ID (topic:partition:offset of the refused record) of SOURCE."""
+    if not asyncio.run(_show(settings, source, letter_id, reveal, form)):
+        click.echo(f"no letter {letter_id} in {source}-dlq; `dlq list {source}` shows those there are", err=True)
+        sys.exit(EXIT_NOT_FOUND)
+
+
+async def _show(settings: Settings, source: str, letter_id: str, reveal: bool, form: str) -> bool:
+    async for letter in _letters(settings, source):
+        facts = _facts(letter)
+        if facts.get("id") == letter_id:
+            _print(letter, facts, reveal, form)
+            return True
+    return False
+
+
+def _print(letter: Letter, facts: dict[str, str], reveal: bool, form: str) -> None:
+    described: dict[str, Any] = {**facts, "letter": f"{letter.topic}:{letter.partition}:{letter.offset}"}
+    if facts.get("reason") in {str(reason) for reason in Reason}:
+        entry = CATALOGUE[Reason(facts["reason"])]
+        described |= {"meaning": entry.meaning, "fix": entry.fix}
+    if reveal:
+        described["key_base64"] = _base64(letter.key)
+        described["headers"] = [
+            [name, _base64(content)] for name, content in letter.headers if not name.startswith(PREFIX)
+        ]
+        described["value_base64"] = _base64(letter.value)
+    if form == "json":
+        click.echo(json.dumps(described))
+        return
+    for name, value in described.items():
+        click.echo(f"{name:16} {value}")
+
+
+def _base64(content: bytes | None) -> str | None:
+    return None if content is None else base64.b64encode(content).decode()

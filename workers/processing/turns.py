@@ -1,0 +1,238 @@
+"""The end of a turn: its verdict, and what else follows from it. Pure but for the state of its partition."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from workers.alerting.records import alert_record
+from workers.keys import decode_key, encode_key, partition_of
+from workers.metrics import catalogue as m
+from workers.metrics.labels import End, LevelLabel, PathEvent
+from workers.metrics.spec import Tally
+from workers.processing.duplicates import Arrival, DuplicateWindow
+from workers.processing.erasure import KnownTurns
+from workers.processing.fidelity.catalogue import RULES_EDITION
+from workers.processing.fidelity.verdict import Judgement, judge_manifest
+from workers.processing.fingerprint import Completeness, completeness, verdict_fingerprint
+from workers.processing.outcome import RecordResult, rejected
+from workers.processing.paths import PathInventory, PathKey
+from workers.processing.policy import Policy
+from workers.processing.time import append_time, event_time, is_clamped
+from workers.reasons import Reason, Rejection
+from workers.records import Headers, Output, Partition, RawRecord
+from workers.serde.records import Decoded, Ending
+from workers.serde.validation import validate_turn
+from workers.serde.wire_format import Tombstone
+
+TURN_ID_HEADER: Final = "engram.turn-id"
+SOURCE_HEADER: Final = "engram.source"
+TRACE_HEADERS: Final = frozenset({"traceparent", "tracestate"})
+
+Encode = Callable[[Mapping[str, Any]], bytes]
+
+
+@dataclass(frozen=True, slots=True)
+class TurnOutputs:
+    """Where the outputs of turns go: names of topics, the partitions of ``fidelity``, and how records are encoded."""
+
+    fidelity: str
+    fidelity_partitions: int
+    alerts: str
+    producer_paths: str
+    encode_verdict: Encode
+    encode_alert: Encode
+    encode_path: Encode
+
+
+class TurnJudge:
+    """Judges the turns of one partition, in the order of their offsets."""
+
+    def __init__(
+        self,
+        source: Partition,
+        outputs: TurnOutputs,
+        policy: Callable[[], Policy],
+        paths: PathInventory,
+        path_known: Callable[[PathKey], bool],
+        window: DuplicateWindow,
+    ) -> None:
+        self._source = source
+        self._outputs = outputs
+        self._policy = policy
+        self._paths = paths
+        self._path_known = path_known
+        self._window = window
+        self._known = KnownTurns()
+        self._append_time = 0
+
+    def judge(self, record: RawRecord, ending: Ending) -> RecordResult:
+        """Return the end of ``record`` with its outputs and counts."""
+        self._append_time = max(self._append_time, record.timestamp)
+        if isinstance(ending, Rejection):
+            return rejected(record, ending)
+        if isinstance(ending, Tombstone):
+            return self._erase(record)
+        refusal = validate_turn(ending.value)
+        if refusal is not None:
+            return rejected(record, refusal._replace(schema_id=str(ending.writer.ref)))
+        return self._turn(record, ending)
+
+    def state_rows(self) -> list[Output]:
+        """Return the rows of the path inventory that are due."""
+        return [
+            Output(
+                self._outputs.producer_paths,
+                key,
+                self._outputs.encode_path(row),
+                timestamp=max(row["last_seen"], 0),
+                headers=(self._source_header(row["source_offset"]),),
+            )
+            for key, row in self._paths.due_rows(self._append_time)
+        ]
+
+    def _turn(self, record: RawRecord, decoded: Decoded) -> RecordResult:
+        turn, policy = decoded.value, self._policy()
+        tally = Tally()
+        turn_key = encode_key(turn["tenant"], turn["conversation_id"], turn["turn_id"])
+        conversation_key = encode_key(turn["tenant"], turn["conversation_id"])
+        fingerprint = turn["fingerprint"]
+        judgement = judge_manifest(turn["manifest"], None if fingerprint is None else fingerprint["model_id"])
+        state = completeness(
+            fingerprint,
+            turn,
+            decoded.writer.presence,
+            policy.completeness_for(turn["tenant"], None if fingerprint is None else fingerprint["definition_id"]),
+        )
+        value = self._outputs.encode_verdict(_verdict(turn, policy, judgement, state))
+        # All that can fail is done: only now is the partition's state touched.
+        arrival = self._window.check(turn_key, decoded.payload, record.offset)
+        if arrival.is_repeat:
+            if arrival is Arrival.CONFLICTING:
+                tally.add(m.RECORDS_CONFLICTING, self._source.topic)
+            return RecordResult(record, End.DUPLICATE, tally=tally)
+        if record.key != conversation_key:
+            tally.add(m.KEY_MISMATCH, self._source.topic)
+        if is_clamped(turn, record, policy):
+            tally.add(m.CLAMPED, self._source.topic)
+        self._known.add(conversation_key, turn_key)
+        _count(tally, turn, policy, judgement, state, record.timestamp)
+        verdict = self._fidelity(record, conversation_key, turn_key, value)
+        return RecordResult(
+            record, End.PROCESSED, (verdict, *self._path_alerts(record, decoded, state, tally)), tally=tally
+        )
+
+    def _path_alerts(
+        self, record: RawRecord, decoded: Decoded, state: Completeness, tally: Tally
+    ) -> tuple[Output, ...]:
+        event = self._paths.observe(
+            decoded.value, str(decoded.writer.ref), state.complete, record.timestamp, record.offset
+        )
+        if event is None or self._path_known(event):
+            return ()
+        tally.add(m.PATH_EVENTS, PathEvent.FIRST_SEEN)
+        tally.add(m.ALERTS, "PathFirstSeen", "firing")
+        at = append_time(record)
+        alert = alert_record(
+            "PathFirstSeen",
+            subject=event.subject(),
+            state="firing",
+            starts_at=at,
+            ends_at=at,
+            tenant=event.tenant,
+            service=event.service,
+            release=event.release,
+            policy=self._policy().version,
+        )
+        return (
+            Output(
+                self._outputs.alerts,
+                alert["verdict_id"].encode(),
+                self._outputs.encode_alert(alert),
+                timestamp=max(record.timestamp, 0),
+                headers=self._headers(record),
+                source_offset=record.offset,
+            ),
+        )
+
+    def _erase(self, record: RawRecord) -> RecordResult:
+        """Null the verdicts known of what the tombstone names: a conversation, or one turn of it."""
+        if record.key is None:
+            return rejected(record, Rejection(Reason.MISSING_KEY, "frame"))
+        try:
+            tenant, conversation = decode_key(record.key, 2)
+            turn_id = next((content for name, content in record.headers if name == TURN_ID_HEADER), None)
+            named = None if turn_id is None else encode_key(tenant, conversation, turn_id.decode())
+        except ValueError:
+            return rejected(record, Rejection(Reason.BAD_KEY, "frame"))
+        keys = self._known.forget(record.key) if named is None else self._known.forget_turn(record.key, named)
+        outputs = tuple(self._fidelity(record, record.key, key, None) for key in keys)
+        return RecordResult(record, End.TOMBSTONE, outputs)
+
+    def _fidelity(self, record: RawRecord, conversation_key: bytes, turn_key: bytes, value: bytes | None) -> Output:
+        return Output(
+            self._outputs.fidelity,
+            turn_key,
+            value,
+            timestamp=max(record.timestamp, 0),
+            headers=self._headers(record),
+            partition=partition_of(conversation_key, self._outputs.fidelity_partitions),
+            source_offset=record.offset,
+        )
+
+    def _headers(self, record: RawRecord) -> Headers:
+        return (
+            self._source_header(record.offset),
+            *((name, content) for name, content in record.headers if name in TRACE_HEADERS),
+        )
+
+    def _source_header(self, offset: int) -> tuple[str, bytes]:
+        return SOURCE_HEADER, f"{self._source.topic}:{self._source.number}:{offset}".encode()
+
+
+def _verdict(turn: Mapping[str, Any], policy: Policy, judgement: Judgement, state: Completeness) -> dict[str, Any]:
+    """Return the FidelityVerdict of ``turn``: a function of the turn and the policy alone."""
+    producer = turn["producer"]
+    at, basis = event_time(turn)
+    return {
+        "rules": RULES_EDITION,
+        "policy": policy.version,
+        **{name: turn[name] for name in ("tenant", "conversation_id", "turn_id", "turn_index")},
+        "event_at": at,
+        "time_basis": basis,
+        **{name: producer[name] for name in ("service", "region", "build_id", "instance_id", "path")},
+        **judgement.fields,
+        "complete": state.complete,
+        "completeness": state.states,
+        "missing_tier2": state.missing_tier2,
+        "fingerprint": verdict_fingerprint(turn["fingerprint"]),
+    }
+
+
+def _count(
+    tally: Tally,
+    turn: Mapping[str, Any],
+    policy: Policy,
+    judgement: Judgement,
+    state: Completeness,
+    append_ms: int,
+) -> None:
+    service, path = turn["producer"]["service"], turn["producer"]["path"] or "unset"
+    tally.add(m.FIDELITY_TURNS, judgement.status, judgement.level or LevelLabel.NONE, service, path)
+    for code in judgement.gap_codes:
+        tally.add(m.FIDELITY_GAPS, code)
+    for code in judgement.finding_codes:
+        tally.add(m.FIDELITY_FINDINGS, code, service)
+    for issue in judgement.issue_codes:
+        tally.add(m.FIDELITY_ISSUES, issue)
+    for outcome in judgement.digest_outcomes:
+        tally.add(m.FIDELITY_DIGEST_CHECKS, outcome)
+    tally.add(m.FINGERPRINT_TURNS, service, str(state.complete).lower())
+    for field, gap in state.gaps:
+        waived = policy.waiver_book.waived(service, path, field, gap, append_ms)
+        tally.add(m.FINGERPRINT_INCOMPLETE, service, path, field, gap, str(waived).lower())
+    for field in state.missing_tier2:
+        tally.add(m.TIER2_MISSING, service, field)
+    if state.unknown_attestations:
+        tally.add(m.UNKNOWN_ATTESTATIONS, service, n=state.unknown_attestations)
