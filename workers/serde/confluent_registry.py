@@ -50,6 +50,8 @@ class RegistryOptions:
 class ConfluentRegistry:
     """The calls of `workers.serde.registry.SchemaRegistry`, and the level of compatibility of a subject."""
 
+    fixed = False
+
     def __init__(self, options: RegistryOptions) -> None:
         self._options = options
         self._client: AsyncSchemaRegistryClient | None = None

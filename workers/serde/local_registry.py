@@ -17,6 +17,8 @@ class LocalRegistry:
     ``root`` stands for the shipped folder in tests.
     """
 
+    fixed = True
+
     def __init__(self, root: Path | None = None) -> None:
         self._by_ref: dict[SchemaRef, str] = {}
         self._ids: dict[tuple[str, str], int] = {}

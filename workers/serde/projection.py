@@ -304,14 +304,12 @@ def _dispatch(by_type: Mapping[object, Convert]) -> Callable[[Any], Any]:
 
 def _project_record(steps: list[tuple[str, str, Convert]], missing: list[tuple[str, object]]) -> Callable[[Any], Any]:
     def convert(value: dict[str, Any]) -> dict[str, Any]:
-        name = ""
+        record: dict[str, Any] = {}
         try:
-            record = {}
             for name, source, inner in steps:
-                found = value[source]
-                record[name] = inner(found) if inner and found is not None else found
+                record[name] = inner(value[source]) if inner else value[source]
         except PayloadError as error:
-            error.names.append(name)
+            error.names.append(steps[len(record)][0])
             raise
         for name, default in missing:
             record[name] = copy.copy(default)

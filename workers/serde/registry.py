@@ -19,6 +19,10 @@ class SchemaPendingError(UnreachableError):
 class SchemaRegistry(Protocol):
     """The three calls the product makes. Each raises `UnreachableError` where the server gives no final answer."""
 
+    @property
+    def fixed(self) -> bool:
+        """Whether the schemas never change while we run, so that an unknown one is not worth waiting for."""
+
     async def schema_by_ref(self, ref: SchemaRef) -> str | None:
         """Return the JSON text of the schema ``ref``, None when the registry says that it does not exist."""
 

@@ -58,6 +58,7 @@ class CachingResolver:
         self._subject = subject
         self._limits = limits
         self._clock = clock
+        self._grace = 0.0 if registry.fixed else GRACE_S
         self._admitted: dict[SchemaRef, WriterSchema] = {}
         self._refused: dict[SchemaRef, Rejection] = {}
         self._unknown: dict[SchemaRef, _Unknown] = {}
@@ -113,7 +114,7 @@ class CachingResolver:
 
     async def _ask(self, ref: SchemaRef) -> Resolution:
         missed = self._unknown.get(ref)
-        if missed is not None and self._clock() < min(missed.ask_at, missed.since + GRACE_S):
+        if missed is not None and self._clock() < min(missed.ask_at, missed.since + self._grace):
             raise self._pending(ref)
         task = self._asking.get(ref)
         if task is None:
@@ -146,7 +147,7 @@ class CachingResolver:
         if missed is None:
             missed = _Unknown(since=now, ask_at=now)
             _remember(self._unknown, ref, missed)
-        if now - missed.since < GRACE_S:
+        if now - missed.since < self._grace:
             missed.ask_at = now + ASK_AGAIN_S
             raise self._pending(ref)
         missed.final = True
