@@ -16,7 +16,7 @@ from workers.admin.reading import partitions_of, read_to_end, reader
 from workers.config import Settings
 from workers.errors import UnreachableError
 from workers.keys import encode_key, partition_of
-from workers.processing.turns import SOURCE_HEADER
+from workers.processing.lineage import SOURCE_HEADER
 from workers.topic_catalogue import topic_name
 from workers.transport.connection import client_options, explained
 

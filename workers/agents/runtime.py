@@ -20,12 +20,12 @@ from workers.errors import ConfigurationError, UnreachableError
 from workers.health import Check, HealthServer, HealthState, Report
 from workers.metrics import catalogue as m
 from workers.metrics.exporter import Exporter
-from workers.metrics.labels import HaltReason, Pipeline
+from workers.metrics.labels import CommitOutcome, HaltReason, Pipeline
 from workers.processing.fidelity.catalogue import RULES_EDITION
 from workers.records import Partition
 from workers.transport.app import BatchApp
 from workers.transport.batch import RecordBatch
-from workers.transport.observer import CommitOutcome, HaltCause, SilentObserver
+from workers.transport.observer import HaltCause, SilentObserver
 
 log = logging.getLogger(__name__)
 

@@ -22,6 +22,8 @@ from workers.outputs.dlq import LetterWriter
 from workers.outputs.publisher import Publisher
 from workers.policy_file import PolicyFile
 from workers.processing.duplicates import DuplicateWindow
+from workers.processing.path_watch import PathTopics, PathWatch
+from workers.processing.paths import Kind
 from workers.processing.state_writes import StateWriteJudge
 from workers.processing.turns import TurnJudge, TurnOutputs
 from workers.records import Partition
@@ -31,6 +33,7 @@ from workers.serde.records import RecordDecoder
 from workers.serde.registry import SchemaRegistry, output_id
 from workers.serde.resolver import CachingResolver
 from workers.serde.schemas import latest, load, load_ids
+from workers.serde.wire_format import SchemaRef
 from workers.topic_catalogue import find_topic, topic_name
 from workers.transport.app import BatchApp
 from workers.transport.connection import client_options
@@ -59,11 +62,20 @@ class Services:
         self._accounts = accounts
         self._shown_policy: str | None = None
         self._worker = f"{socket.gethostname()}:{settings.kafka.group_instance_id or settings.kafka.group_id}"
-        self._outputs: TurnOutputs | None = None
-        self._prepared = asyncio.Event()
+        self._prepared_here: asyncio.Future[tuple[TurnOutputs, PathTopics]] | None = None
         self.publisher = Publisher(lambda: app.batch_producer, exporter)
-        self.paths = PathTable(self.topic("producer-paths"), lambda: client_options(settings.kafka))
-        self._resolvers = {name: CachingResolver(registry, name, self._limits(name)) for name in INPUTS}
+        self._resolvers = {
+            name: CachingResolver(registry, name, self._limits(name)) for name in (*INPUTS, "producer-paths")
+        }
+        self.paths = PathTable(
+            self.topic("producer-paths"), lambda: client_options(settings.kafka), self._decoder("producer-paths")
+        )
+
+    @property
+    def _prepared(self) -> asyncio.Future[tuple[TurnOutputs, PathTopics]]:
+        if self._prepared_here is None:
+            self._prepared_here = asyncio.get_running_loop().create_future()
+        return self._prepared_here
 
     def topic(self, name: str) -> str:
         """Return the cluster's name of the catalogue's topic ``name``."""
@@ -90,16 +102,17 @@ class Services:
             )
         encoders = {name: await self._encoder(name) for name in ("fidelity", "alerts", "producer-paths")}
         await self.paths.start()
-        self._outputs = TurnOutputs(
-            fidelity=self.topic("fidelity"),
-            fidelity_partitions=counts["fidelity"],
-            alerts=self.topic("alerts"),
-            producer_paths=self.topic("producer-paths"),
-            encode_verdict=encoders["fidelity"].encode,
-            encode_alert=encoders["alerts"].encode,
-            encode_path=encoders["producer-paths"].encode,
+        self._prepared.set_result(
+            (
+                TurnOutputs(self.topic("fidelity"), counts["fidelity"], encoders["fidelity"].encode),
+                PathTopics(
+                    self.topic("alerts"),
+                    self.topic("producer-paths"),
+                    encoders["alerts"].encode,
+                    encoders["producer-paths"].encode,
+                ),
+            )
         )
-        self._prepared.set()
 
     @property
     def registry_name(self) -> str:
@@ -151,26 +164,30 @@ class Services:
             )
 
         bare = load_ids()[name][latest(name)].id if self._settings.serde.bare_avro else None
-        decoder = RecordDecoder(self._resolvers[name], self._limits(name), bare)
-        return Pipeline(partition, decoder, openers[name], letters, self.take_in_policy, self._accounts)
+        return Pipeline(
+            partition, self._decoder(name, bare), openers[name], letters, self.take_in_policy, self._accounts
+        )
+
+    def _decoder(self, name: str, bare_schema: SchemaRef | None = None) -> RecordDecoder:
+        return RecordDecoder(self._resolvers[name], self._limits(name), bare_schema)
 
     async def _open_turns(self, partition: Partition) -> Judge:
-        await self._prepared.wait()
-        if self._outputs is None:
-            raise RuntimeError("prepared without outputs")
-        await self.paths.caught_up()
+        verdicts, paths = await asyncio.shield(self._prepared)
         return TurnJudge(
             partition,
-            self._outputs,
+            verdicts,
             self._policy.current,
-            self.paths.inventory(partition),
-            self.paths.is_known,
+            await self._watch(partition, "turns", paths),
             DuplicateWindow(self._settings.worker.duplicate_window),
         )
 
     async def _open_state_writes(self, partition: Partition) -> Judge:
-        await self._prepared.wait()
-        return StateWriteJudge(partition)
+        _, paths = await asyncio.shield(self._prepared)
+        return StateWriteJudge(partition, await self._watch(partition, "state_writes", paths))
+
+    async def _watch(self, partition: Partition, kind: Kind, topics: PathTopics) -> PathWatch:
+        inventory = await self.paths.open(partition, kind)
+        return PathWatch(partition, topics, inventory, self.paths.is_known, lambda: self._policy.current().version)
 
     async def _partition_count(self, name: str) -> int:
         topic = self.topic(name)

@@ -9,6 +9,7 @@ from workers.metrics import catalogue as m
 from workers.metrics.labels import End
 from workers.metrics.spec import Tally
 from workers.processing.outcome import RecordResult, rejected
+from workers.processing.path_watch import PathWatch
 from workers.processing.state_write_kinds import scope_key
 from workers.reasons import Reason, Rejection
 from workers.records import Output, Partition, RawRecord
@@ -24,11 +25,12 @@ worker in which more kinds have an effect can tell that the log must be read aga
 class StateWriteJudge:
     """Judges the state writes of one partition, in the order of their offsets."""
 
-    def __init__(self, source: Partition) -> None:
+    def __init__(self, source: Partition, paths: PathWatch) -> None:
         self._source = source
+        self._paths = paths
 
     def judge(self, record: RawRecord, ending: Ending) -> RecordResult:
-        """Return the end of ``record`` with its counts; accepted writes have no output."""
+        """Return the end of ``record`` with its counts; an accepted write has no output but the alert of a new path."""
         if isinstance(ending, Rejection):
             return rejected(record, ending)
         if isinstance(ending, Tombstone):
@@ -40,11 +42,12 @@ class StateWriteJudge:
         tally = Tally()
         if record.key != scope_key(write):
             tally.add(m.KEY_MISMATCH, self._source.topic)
-        return RecordResult(record, End.PROCESSED, tally=tally)
+        alerts = self._paths.observe(record, ending, complete=False, tally=tally)
+        return RecordResult(record, End.PROCESSED, alerts, tally=tally)
 
     def state_rows(self) -> list[Output]:
-        """Return no rows: accepted writes leave no state yet."""
-        return []
+        """Return the rows of the path inventory that are due."""
+        return self._paths.rows()
 
 
 def _erase(record: RawRecord) -> RecordResult:

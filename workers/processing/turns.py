@@ -6,44 +6,36 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from workers.alerting.records import alert_record
 from workers.keys import decode_key, encode_key, partition_of
 from workers.metrics import catalogue as m
-from workers.metrics.labels import End, LevelLabel, PathEvent
+from workers.metrics.labels import End, LevelLabel
 from workers.metrics.spec import Tally
 from workers.processing.duplicates import Arrival, DuplicateWindow
 from workers.processing.erasure import KnownTurns
 from workers.processing.fidelity.catalogue import RULES_EDITION
 from workers.processing.fidelity.verdict import Judgement, judge_manifest
 from workers.processing.fingerprint import Completeness, completeness, verdict_fingerprint
+from workers.processing.lineage import output_headers
 from workers.processing.outcome import RecordResult, rejected
-from workers.processing.paths import PathInventory, PathKey
+from workers.processing.path_watch import PathWatch
 from workers.processing.policy import Policy
-from workers.processing.time import append_time, event_time, is_clamped
+from workers.processing.time import event_time, is_clamped
 from workers.reasons import Reason, Rejection
-from workers.records import Headers, Output, Partition, RawRecord
+from workers.records import Output, Partition, RawRecord
 from workers.serde.records import Decoded, Ending
 from workers.serde.validation import validate_turn
 from workers.serde.wire_format import Tombstone
 
 TURN_ID_HEADER: Final = "engram.turn-id"
-SOURCE_HEADER: Final = "engram.source"
-TRACE_HEADERS: Final = frozenset({"traceparent", "tracestate"})
-
-Encode = Callable[[Mapping[str, Any]], bytes]
 
 
 @dataclass(frozen=True, slots=True)
 class TurnOutputs:
-    """Where the outputs of turns go: names of topics, the partitions of ``fidelity``, and how records are encoded."""
+    """Where verdicts go: the topic, its number of partitions, and how they are encoded."""
 
     fidelity: str
     fidelity_partitions: int
-    alerts: str
-    producer_paths: str
-    encode_verdict: Encode
-    encode_alert: Encode
-    encode_path: Encode
+    encode_verdict: Callable[[Mapping[str, Any]], bytes]
 
 
 class TurnJudge:
@@ -54,22 +46,18 @@ class TurnJudge:
         source: Partition,
         outputs: TurnOutputs,
         policy: Callable[[], Policy],
-        paths: PathInventory,
-        path_known: Callable[[PathKey], bool],
+        paths: PathWatch,
         window: DuplicateWindow,
     ) -> None:
         self._source = source
         self._outputs = outputs
         self._policy = policy
         self._paths = paths
-        self._path_known = path_known
         self._window = window
         self._known = KnownTurns()
-        self._append_time = 0
 
     def judge(self, record: RawRecord, ending: Ending) -> RecordResult:
         """Return the end of ``record`` with its outputs and counts."""
-        self._append_time = max(self._append_time, record.timestamp)
         if isinstance(ending, Rejection):
             return rejected(record, ending)
         if isinstance(ending, Tombstone):
@@ -81,16 +69,7 @@ class TurnJudge:
 
     def state_rows(self) -> list[Output]:
         """Return the rows of the path inventory that are due."""
-        return [
-            Output(
-                self._outputs.producer_paths,
-                key,
-                self._outputs.encode_path(row),
-                timestamp=max(row["last_seen"], 0),
-                headers=(self._source_header(row["source_offset"]),),
-            )
-            for key, row in self._paths.due_rows(self._append_time)
-        ]
+        return self._paths.rows()
 
     def _turn(self, record: RawRecord, decoded: Decoded) -> RecordResult:
         turn, policy = decoded.value, self._policy()
@@ -120,40 +99,7 @@ class TurnJudge:
         _count(tally, turn, policy, judgement, state, record.timestamp)
         verdict = self._fidelity(record, conversation_key, turn_key, value)
         return RecordResult(
-            record, End.PROCESSED, (verdict, *self._path_alerts(record, decoded, state, tally)), tally=tally
-        )
-
-    def _path_alerts(
-        self, record: RawRecord, decoded: Decoded, state: Completeness, tally: Tally
-    ) -> tuple[Output, ...]:
-        event = self._paths.observe(
-            decoded.value, str(decoded.writer.ref), state.complete, record.timestamp, record.offset
-        )
-        if event is None or self._path_known(event):
-            return ()
-        tally.add(m.PATH_EVENTS, PathEvent.FIRST_SEEN)
-        tally.add(m.ALERTS, "PathFirstSeen", "firing")
-        at = append_time(record)
-        alert = alert_record(
-            "PathFirstSeen",
-            subject=event.subject(),
-            state="firing",
-            starts_at=at,
-            ends_at=at,
-            tenant=event.tenant,
-            service=event.service,
-            release=event.release,
-            policy=self._policy().version,
-        )
-        return (
-            Output(
-                self._outputs.alerts,
-                alert["verdict_id"].encode(),
-                self._outputs.encode_alert(alert),
-                timestamp=max(record.timestamp, 0),
-                headers=self._headers(record),
-                source_offset=record.offset,
-            ),
+            record, End.PROCESSED, (verdict, *self._paths.observe(record, decoded, state.complete, tally)), tally=tally
         )
 
     def _erase(self, record: RawRecord) -> RecordResult:
@@ -176,19 +122,10 @@ class TurnJudge:
             turn_key,
             value,
             timestamp=max(record.timestamp, 0),
-            headers=self._headers(record),
+            headers=output_headers(self._source, record),
             partition=partition_of(conversation_key, self._outputs.fidelity_partitions),
             source_offset=record.offset,
         )
-
-    def _headers(self, record: RawRecord) -> Headers:
-        return (
-            self._source_header(record.offset),
-            *((name, content) for name, content in record.headers if name in TRACE_HEADERS),
-        )
-
-    def _source_header(self, offset: int) -> tuple[str, bytes]:
-        return SOURCE_HEADER, f"{self._source.topic}:{self._source.number}:{offset}".encode()
 
 
 def _verdict(turn: Mapping[str, Any], policy: Policy, judgement: Judgement, state: Completeness) -> dict[str, Any]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Literal, cast
+from time import monotonic
+from typing import Literal, cast
 
 import faust
 from faust.types import TopicT
@@ -12,11 +13,18 @@ from faust.types import TopicT
 from workers.transport.consumer import BatchConsumer
 from workers.transport.observer import SilentObserver, TransportObserver
 from workers.transport.options import TransportOptions
+from workers.transport.producer import BatchProducer
 from workers.transport.schema import BatchSchema
 from workers.transport.status import ExitCode
 
 SCHEME = "engram"
 """Name of our entry point in ``faust.transports``; the scheme of a broker URL picks the transport."""
+
+CLOSING_SECONDS = 1.0
+"""Seconds each client gets to close when the drain has used up its deadline."""
+
+MAX_OUTPUT_BYTES = 4 << 20
+"""Above every limit of a topic: what is too large is for the broker to say."""
 
 
 class BatchApp(faust.App):
@@ -27,15 +35,33 @@ class BatchApp(faust.App):
 
     transport_options: TransportOptions = TransportOptions()
     transport_observer: TransportObserver = SilentObserver()
+    _stop_by: float | None = None
 
     @property
     def batches(self) -> BatchConsumer:
         """The consumer, typed: status, hold and release, resume, bytes in flight."""
         return cast("BatchConsumer", self.consumer)
 
-    def batch_topic(self, name: str) -> TopicT[Any]:
+    @property
+    def batch_producer(self) -> BatchProducer:
+        """The producer, typed: its client of the moment, and its renewal."""
+        return cast("BatchProducer", self.producer)
+
+    def batch_topic(self, name: str) -> TopicT:
         """Declare an input topic for ``@app.agent``: its events are batches and the agent acknowledges them itself."""
         return self.topic(name, acks=False, schema=BatchSchema())
+
+    def stop_deadline(self) -> float:
+        """Return the monotonic time by which a shutdown must have drained; the first call starts the clock."""
+        if self._stop_by is None:
+            self._stop_by = monotonic() + self.transport_options.drain_deadline
+        return self._stop_by
+
+    def seconds_to_stop(self) -> float:
+        """Return the seconds a client may still take to flush or close; a whole drain while not shutting down."""
+        if not self.should_stop:
+            return self.transport_options.drain_deadline
+        return max(CLOSING_SECONDS, self.stop_deadline() - monotonic())
 
     @property
     def exit_code(self) -> ExitCode:
@@ -57,13 +83,16 @@ def create_faust_app(
     heartbeat_interval: float = 3.0,
     max_fetch_size: int = 8 << 20,
     client_id: str = "engram-stream",
+    linger: float = 0.02,
+    compression: str = "lz4",
 ) -> BatchApp:
     """Return a Faust app on our transport.
 
     ``group_id`` is used exactly as given. ``bootstrap_servers`` are ``host:port``. ``datadir`` is created by Faust and
     must be writable. ``max_partitions`` bounds the partitions one worker is expected to own: the agents' buffers hold
     twice what may be in flight on all of them, so they never fill and one slow partition stops alone.
-    ``max_fetch_size`` (bytes) must exceed the largest batch a producer of the input topics may send.
+    ``max_fetch_size`` (bytes) must exceed the largest batch a producer of the input topics may send. ``linger``
+    (seconds) and ``compression`` shape the batches of outputs.
 
     Raises:
         ValueError: no bootstrap server.
@@ -92,9 +121,10 @@ def create_faust_app(
         stream_wait_empty=True,
         stream_buffer_maxsize=2 * max_partitions * options.max_in_flight,
         producer_request_timeout=30.0,
-        producer_linger=0.02,
+        producer_linger=linger,
         producer_max_batch_size=512 << 10,
-        producer_compression_type="lz4",
+        producer_max_request_size=MAX_OUTPUT_BYTES,
+        producer_compression_type=None if compression == "none" else compression,
         producer_threaded=False,
         processing_guarantee="at_least_once",
         web_enabled=False,
