@@ -69,8 +69,13 @@ def command(
 async def _publish(plan: TrafficPlan, turns: int | None, rate: float, settings: Settings) -> Published:
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
+
+    def end(number: int) -> None:
+        stop.set()
+        loop.remove_signal_handler(number)  # A second one ends at once, should Kafka have gone.
+
     for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, stop.set)
+        loop.add_signal_handler(number, end, number)
     ids = await _schema_ids(settings.registry)
     return await publish(plan.records(turns, ids), settings.kafka, rate=rate, stop=stop, progress=_say)
 

@@ -156,16 +156,24 @@ class _Sender:
         """Queue ``record``; waits only while the producer's buffer is full."""
         if record.topic not in self._partitions:
             self._partitions[record.topic] = await self._count_partitions(record.topic)
-        key = record.key
-        partition = None if key is None else partition_of(key, self._partitions[record.topic])
         try:
-            future = await self._producer.send(
-                record.topic, record.value, key, partition=partition, headers=list(record.headers)
-            )
+            future = await self._queue(record)
         except KafkaError as error:
             self.failure = error
             return
         future.add_done_callback(lambda done: self._acknowledge(done, record))
+
+    async def _queue(self, record: GeneratedRecord) -> asyncio.Future[Any]:
+        headers, key = list(record.headers), record.key
+        if key is None and record.value is None:
+            # The client refuses to send such a record one by one, as other clients do not.
+            batch = self._producer.create_batch()
+            batch.append(key=None, value=None, timestamp=None, headers=headers)
+            future: asyncio.Future[Any] = await self._producer.send_batch(batch, record.topic, partition=0)
+            return future
+        partition = None if key is None else partition_of(key, self._partitions[record.topic])
+        future = await self._producer.send(record.topic, record.value, key, partition=partition, headers=headers)
+        return future
 
     def _acknowledge(self, done: asyncio.Future[Any], record: GeneratedRecord) -> None:
         failure = None if done.cancelled() else done.exception()
