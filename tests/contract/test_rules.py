@@ -1,0 +1,130 @@
+"""The alert rules against Prometheus itself: each fires when it must, is silent when it must be, and resolves."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+import yaml
+from rule_scenarios import PROMETHEUS_ALERTS, SCENARIOS, Scenario, notation, once, ours, worker
+
+from workers.alerting.catalogue import ALERTS, RECORDINGS
+from workers.alerting.render import render_rules
+from workers.alerting.spec import Recording, RuleParameters
+from workers.metrics.catalogue import CATALOGUE
+
+RULES = Path(__file__).parents[2] / "deploy/prometheus/rules/engram.yaml"
+
+
+def promtool(*arguments: str) -> str:
+    found = shutil.which("promtool")
+    if found is None:
+        pytest.fail("promtool is not on PATH; install it with: apt-get install -y --no-install-recommends prometheus")
+    done = subprocess.run([found, *arguments], capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.says)
+def test_prometheus_fires_exactly(scenario: Scenario, tmp_path: Path) -> None:
+    file = tmp_path / "test.yaml"
+    file.write_text(yaml.safe_dump(scenario.document(RULES)), encoding="utf-8")
+    promtool("test", "rules", str(file))
+
+
+@pytest.mark.parametrize("name", PROMETHEUS_ALERTS)
+def test_every_alert_is_seen_to_fire_and_to_resolve(name: str) -> None:
+    def fires(scenario: Scenario) -> list[bool]:
+        return [name in {fired for fired, _ in alerts} for _, alerts in sorted(scenario.firing.items())]
+
+    assert any(True in seen and seen[-1] is False for seen in map(fires, SCENARIOS)), f"no scenario shows {name}"
+
+
+def test_a_page_says_what_where_and_how_many(tmp_path: Path) -> None:
+    document = {
+        "rule_files": [str(RULES)],
+        "evaluation_interval": "1m",
+        "tests": [
+            {
+                "interval": "1m",
+                "input_series": [
+                    {"series": name, "values": notation(values)}
+                    for name, values in {**worker(), ours(): once(10, 3)}.items()
+                ],
+                "alert_rule_test": [
+                    {
+                        "eval_time": "10m",
+                        "alertname": "DeadLetterOurs",
+                        "exp_alerts": [
+                            {
+                                "exp_labels": {
+                                    "severity": "page",
+                                    "team": "engram",
+                                    "component": "worker",
+                                    "topic": "turns",
+                                    "reason": "processing_failed",
+                                },
+                                "exp_annotations": {
+                                    "summary": "Records became dead letters by our own fault.",
+                                    "description": "3 records of turns became dead letters in the last 15 minutes "
+                                    "for processing_failed.",
+                                    "runbook_url": "docs/runbooks/DeadLetterOurs.md",
+                                },
+                            }
+                        ],
+                    }
+                ],
+            }
+        ],
+    }
+    file = tmp_path / "test.yaml"
+    file.write_text(yaml.safe_dump(document), encoding="utf-8")
+    promtool("test", "rules", str(file))
+
+
+def test_the_shipped_rule_file_is_what_the_catalogue_and_the_default_policy_give() -> None:
+    assert RULES.read_text(encoding="utf-8") == render_rules(RuleParameters()), (
+        f"render it with `engram-stream rules --output {RULES.relative_to(Path.cwd())}`"
+    )
+
+
+def test_prometheus_accepts_the_rules_whatever_the_policy_says(tmp_path: Path) -> None:
+    file = tmp_path / "rules.yaml"
+    extreme = RuleParameters(n_min=1, own_lag_max=5_400, keep_firing_for=0, max_dead_letter_share=1e-7)
+    file.write_text(render_rules(extreme), encoding="utf-8")
+    promtool("check", "rules", str(file))
+
+
+EXPRESSIONS = {rule.name: rule.expression for rule in RECORDINGS} | {
+    alert.name: alert.expression(RuleParameters()) for alert in ALERTS.values() if alert.expression is not None
+}
+CLOSED: dict[str, set[str]] = {}
+for _metric in CATALOGUE.values():
+    for _label, _values in _metric.labels:
+        if isinstance(_values, tuple):
+            CLOSED.setdefault(_label, set()).update(_values)
+RECORDED = {rule.name: rule.labels for rule in RECORDINGS}
+
+
+@pytest.mark.parametrize("name", EXPRESSIONS)
+def test_a_rule_reads_only_metrics_labels_and_values_that_exist(name: str) -> None:
+    selectors = re.findall(r"\b((?:engram|process)[_:][a-z0-9_:]+)(?:\{([^}]*)\})?", EXPRESSIONS[name])
+    assert selectors
+    for metric, matchers in selectors:
+        if metric == "process_start_time_seconds":
+            continue
+        declared = dict(CATALOGUE[metric].labels) if metric in CATALOGUE else dict.fromkeys(RECORDED[metric])
+        for label, value in re.findall(r'(\w+)!?="([^"]*)"', matchers):
+            assert label in declared, f"{metric} has no label {label}"
+            assert value in CLOSED[label], f"{label} is never {value}"
+
+
+@pytest.mark.parametrize("rule", RECORDINGS, ids=lambda rule: rule.name)
+def test_a_recording_keeps_only_labels_that_its_metric_has(rule: Recording) -> None:
+    read = set(re.findall(r"\bengram_[a-z0-9_]+", rule.expression))
+    assert read
+    for metric in read:
+        assert set(rule.labels) <= {*CATALOGUE[metric].label_names, "job", "instance"}
