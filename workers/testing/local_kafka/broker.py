@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -12,12 +13,14 @@ from workers.errors import EngramError
 from workers.testing.local_kafka import guard
 from workers.testing.local_kafka.properties import LOG4J
 
+_SHORT_LIVED: Final = ("-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 _HEAP: Final = ("-Xms256m", "-Xmx768m", "-XX:+UseSerialGC")
-_TAIL_LINES: Final = 30
+_EXCERPT_LINES: Final = 30
+_ERROR: Final = re.compile(r"\[[^]]*\] (ERROR|FATAL) |Exception in thread|Error: |Unrecognized VM option")
 
 
 class KafkaStartError(EngramError):
-    """The local Kafka did not come up; the message ends with the tail of its log."""
+    """The local Kafka did not come up; the message ends with what its log says."""
 
 
 class PortTakenError(KafkaStartError):
@@ -47,6 +50,7 @@ class Broker:
         self._folder = folder / f"node-{node}"
         self._installation = installation
         self._guard: subprocess.Popen[bytes] | None = None
+        self._log_start = 0
 
     @property
     def data(self) -> Path:
@@ -71,14 +75,14 @@ class Broker:
             for name, password in users.items()
             for word in ("--add-scram", f"SCRAM-SHA-512=[name={name},password={password}]")
         ]
-        command = self._java(
-            "kafka.tools.StorageTool", "format", "-t", cluster_id, "-c", str(self._folder / "server.properties"), *scram
-        )
+        arguments = ("format", "-t", cluster_id, "-c", str(self._folder / "server.properties"), *scram)
+        command = self._java("kafka.tools.StorageTool", *arguments, options=_SHORT_LIVED)
         with self.log.open("ab") as output:
             return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=output)
 
     def start(self) -> None:
         """Start the JVM; returns at once."""
+        self._log_start = self.log.stat().st_size
         command = self._java("kafka.Kafka", str(self._folder / "server.properties"), options=_HEAP)
         self._guard = subprocess.Popen(
             [sys.executable, "-I", guard.__file__, str(self._cluster_folder), str(self.log), *command],
@@ -105,19 +109,24 @@ class Broker:
 
         Raises:
             PortTakenError: it ended because a port was taken.
-            KafkaStartError: it ended for another reason; the message has the tail of the log.
+            KafkaStartError: it ended for another reason; the message has what its log says.
         """
         if self.running:
             return
-        tail = self.log_tail()
-        error = PortTakenError if "Address already in use" in tail else KafkaStartError
-        raise error(f"broker {self.node} of the local Kafka ended; the end of its log:\n{tail}")
+        error = PortTakenError if "Address already in use" in self._log_of_this_run() else KafkaStartError
+        raise error(f"broker {self.node} of the local Kafka ended; its log says:\n{self.log_excerpt()}")
 
-    def log_tail(self) -> str:
-        """Return the last lines of the log, errors of the start included."""
-        if not self.log.is_file():
-            return "(no log)"
-        return "\n".join(self.log.read_text(encoding="utf-8", errors="replace").splitlines()[-_TAIL_LINES:])
+    def log_excerpt(self) -> str:
+        """Return the first error of the log since the last start and what follows, without any error the last lines."""
+        lines = self._log_of_this_run().splitlines()
+        errors = (number for number, line in enumerate(lines) if _ERROR.match(line))
+        first = next(errors, max(0, len(lines) - _EXCERPT_LINES))
+        return "\n".join(lines[first : first + _EXCERPT_LINES])
+
+    def _log_of_this_run(self) -> str:
+        with self.log.open("rb") as log:
+            log.seek(self._log_start)
+            return log.read().decode(errors="replace")
 
     def _order(self, order: bytes) -> None:
         process = self._guard

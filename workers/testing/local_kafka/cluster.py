@@ -12,9 +12,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Literal, Self
 
-from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException
+from confluent_kafka import Consumer, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient
 
+from workers.testing.local_kafka.access import AccessControl, make_certificate
 from workers.testing.local_kafka.broker import Broker, Installation, KafkaStartError, PortTakenError
 from workers.testing.local_kafka.jars import kafka_jars, say_on_stderr
 from workers.testing.local_kafka.java import find_java
@@ -32,8 +33,8 @@ class LocalKafka:
 
     Args:
         brokers: 1, or 3 with every internal topic replicated.
-        authorizer: add a second listener with SASL (SCRAM-SHA-512) and turn on access control: see ``users`` and
-            ``secured_bootstrap_servers``. The plain listener stays open and may do everything.
+        authorizer: turn on access control and add a second listener, SASL_SSL with SCRAM-SHA-512: see ``users``,
+            ``secured_bootstrap_servers``, ``certificate`` and ``access``. The plain listener stays open to everything.
         say: gets a line of progress where something takes long.
     """
 
@@ -41,12 +42,14 @@ class LocalKafka:
         self, brokers: Literal[1, 3] = 1, *, authorizer: bool = False, say: Callable[[str], None] = say_on_stderr
     ) -> None:
         self.users: dict[str, str] = {ADMIN: secrets.token_hex(8), WORKER: secrets.token_hex(8)} if authorizer else {}
-        """Passwords by user: ``admin`` may do everything, ``worker`` what its ACLs say."""
+        """Passwords by user: ``admin`` may do everything, ``worker`` reads and writes what ``access`` leaves to it."""
         self._count = brokers
         self._say = say
         self._ports: tuple[NodePorts, ...] = ()
         self._brokers: list[Broker] = []
         self._folder: Path | None = None
+        self._certificate: Path | None = None
+        self._keystore: Path | None = None
 
     @property
     def bootstrap_servers(self) -> str:
@@ -57,6 +60,22 @@ class LocalKafka:
     def secured_bootstrap_servers(self) -> str:
         """``host:port`` of every broker's SASL listener; empty without ``authorizer``."""
         return ",".join(f"{HOST}:{ports.secured}" for ports in self._ports if ports.secured is not None)
+
+    @property
+    def certificate(self) -> Path:
+        """PEM of the authority that clients of the secured listener have to trust.
+
+        Raises:
+            RuntimeError: the cluster has no authorizer, or is not started.
+        """
+        if self._certificate is None:
+            raise RuntimeError("this local Kafka has no secured listener: start it with authorizer=True")
+        return self._certificate
+
+    @property
+    def access(self) -> AccessControl:
+        """Denies and allows writes."""
+        return AccessControl(self.bootstrap_servers)
 
     @property
     def folder(self) -> Path:
@@ -121,7 +140,7 @@ class LocalKafka:
         """Do nothing while all brokers run.
 
         Raises:
-            KafkaStartError: one ended by itself; the message has the tail of its log.
+            KafkaStartError: one ended by itself; the message has what its log says.
         """
         for broker in self._brokers:
             broker.check_running()
@@ -137,19 +156,23 @@ class LocalKafka:
     def _start(self, installation: Installation) -> None:
         self._folder = Path(tempfile.mkdtemp(prefix="engram-kafka-"))
         self._ports = self._choose_ports()
+        if self.users:
+            self._certificate, self._keystore = make_certificate(self._folder)
         self._brokers = [Broker(node, self._folder, installation) for node in range(self._count)]
         for broker in self._brokers:
-            broker.configure(server_properties(broker.node, self._ports, broker.data))
+            broker.configure(server_properties(broker.node, self._ports, broker.data, self._keystore))
         cluster_id = _new_cluster_id()
         formats = [(broker, broker.begin_format(cluster_id, self.users)) for broker in self._brokers]
         for broker, process in formats:
             if process.wait() != 0:
-                raise KafkaStartError(f"formatting broker {broker.node} failed:\n{broker.log_tail()}")
+                raise KafkaStartError(f"formatting broker {broker.node} failed:\n{broker.log_excerpt()}")
         for broker in self._brokers:
             broker.start()
         nodes = [broker.node for broker in self._brokers]
         self._wait_until_ready(nodes, set(nodes))
         self._create_offsets_topic()
+        if self.users:
+            self.access.allow_all(WORKER)
 
     def _choose_ports(self) -> tuple[NodePorts, ...]:
         ports = iter(free_ports(3 * self._count))
@@ -164,20 +187,21 @@ class LocalKafka:
             while not members <= _known_brokers(client):
                 self._brokers[node].check_running()
                 if time.monotonic() > deadline:
-                    tail = self._brokers[node].log_tail()
                     raise KafkaStartError(
                         f"broker {node} of the local Kafka did not answer within {_START_TIMEOUT_S:.0f} s; "
-                        f"the end of its log:\n{tail}"
+                        f"its log says:\n{self._brokers[node].log_excerpt()}"
                     )
 
     def _create_offsets_topic(self) -> None:
-        # Kafka creates it when the first group asks; until then the first to join is sent away with an error.
-        client = AdminClient({"bootstrap.servers": self.bootstrap_servers, "log_level": 0})
-        (answer,) = client.list_consumer_group_offsets([ConsumerGroupTopicPartitions("ready")]).values()
+        # Kafka creates it when the first group asks; until then the first to join is sent away with an error. A consumer
+        # is used to ask: list_consumer_group_offsets of confluent-kafka 2.16's admin client may crash the process.
+        consumer = Consumer({"bootstrap.servers": self.bootstrap_servers, "group.id": "ready", "log_level": 0})
         try:
-            answer.result(timeout=_START_TIMEOUT_S)
+            consumer.committed([TopicPartition("ready", 0)], timeout=_START_TIMEOUT_S)
         except KafkaException as error:
             raise KafkaStartError(f"the local Kafka coordinates no groups: {error}") from error
+        finally:
+            consumer.close()
 
 
 def _known_brokers(client: AdminClient) -> set[int]:

@@ -10,6 +10,8 @@ HOST: Final = "127.0.0.1"
 ADMIN: Final = "admin"
 WORKER: Final = "worker"
 
+_SCRAM_LOGIN: Final = "org.apache.kafka.common.security.scram.ScramLoginModule"
+
 
 @dataclass(frozen=True, slots=True)
 class NodePorts:
@@ -20,8 +22,11 @@ class NodePorts:
     secured: int | None
 
 
-def server_properties(node: int, ports: tuple[NodePorts, ...], data: Path) -> str:
-    """Return ``server.properties`` of ``node`` (from 0), which is broker and controller in one process."""
+def server_properties(node: int, ports: tuple[NodePorts, ...], data: Path, keystore: Path | None) -> str:
+    """Return ``server.properties`` of ``node`` (from 0), which is broker and controller in one process.
+
+    ``keystore`` is the PEM of the secured listener's key and certificate, None in a cluster without authorizer.
+    """
     own = ports[node]
     listeners = [f"PLAINTEXT://{HOST}:{own.plain}", f"CONTROLLER://{HOST}:{own.controller}"]
     if own.secured is not None:
@@ -34,7 +39,7 @@ def server_properties(node: int, ports: tuple[NodePorts, ...], data: Path) -> st
         "controller.listener.names": "CONTROLLER",
         "listeners": ",".join(listeners),
         "advertised.listeners": ",".join(item for item in listeners if not item.startswith("CONTROLLER")),
-        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,SECURED:SASL_PLAINTEXT",
+        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,SECURED:SASL_SSL",
         "inter.broker.listener.name": "PLAINTEXT",
         "log.dirs": data,
         "auto.create.topics.enable": "false",
@@ -53,15 +58,16 @@ def server_properties(node: int, ports: tuple[NodePorts, ...], data: Path) -> st
         "broker.session.timeout.ms": 6000,
         "broker.heartbeat.interval.ms": 1000,
     }
-    if own.secured is not None:
+    if keystore is not None:
         lines |= {
             "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
             # The plain listeners know nobody's name: they stay the way in for brokers, tests and ACL changes.
             "super.users": f"User:{ADMIN};User:ANONYMOUS",
             "sasl.enabled.mechanisms": "SCRAM-SHA-512",
+            "listener.name.secured.scram-sha-512.sasl.jaas.config": f"{_SCRAM_LOGIN} required;",
+            "listener.name.secured.ssl.keystore.type": "PEM",
+            "listener.name.secured.ssl.keystore.location": keystore,
         }
-        login = "org.apache.kafka.common.security.scram.ScramLoginModule required;"
-        lines["listener.name.secured.scram-sha-512.sasl.jaas.config"] = login
     return "".join(f"{name}={value}\n" for name, value in lines.items())
 
 
