@@ -12,13 +12,14 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, ConsumerRecord
 from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.structs import TopicPartition
 
-from workers.admin.reading import partitions_of, read_to_end, reader
+from workers.admin.reading import read_to_end, reader
 from workers.config import Settings
 from workers.errors import UnreachableError
 from workers.keys import encode_key, partition_of
 from workers.processing.lineage import SOURCE_HEADER
 from workers.topic_catalogue import topic_name
 from workers.transport.connection import client_options, explained
+from workers.transport.metadata import partitions_of
 
 POLL_SECONDS: Final = 0.5
 Verdict: TypeAlias = ConsumerRecord[bytes | None, bytes | None]
@@ -69,7 +70,7 @@ async def erase(
     key = encode_key(tenant, conversation)
     fidelity = topic_name("fidelity", settings.topics.prefix)
     async with reader(settings.kafka) as consumer:
-        partitions = await partitions_of(consumer, fidelity)
+        partitions = await partitions_of(fidelity, client_options(settings.kafka))
         place = partitions[partition_of(key, len(partitions))]
         with explained(settings.kafka):
             producer = AIOKafkaProducer(**client_options(settings.kafka), enable_idempotence=True, acks="all")

@@ -9,7 +9,6 @@ from aiokafka import AIOKafkaConsumer, ConsumerRecord
 from aiokafka.structs import TopicPartition
 
 from workers.config import KafkaSettings
-from workers.errors import ConfigurationError
 from workers.transport.connection import client_options, explained
 
 
@@ -33,19 +32,6 @@ async def reader(kafka: KafkaSettings) -> AsyncIterator[AIOKafkaConsumer]:
         yield consumer
     finally:
         await consumer.stop()
-
-
-async def partitions_of(consumer: AIOKafkaConsumer, topic: str) -> list[TopicPartition]:
-    """Return the partitions of ``topic`` in order.
-
-    Raises:
-        ConfigurationError: the topic does not exist.
-    """
-    await consumer.topics()  # fetches the metadata of all topics, also of one that is only a moment old
-    numbers = consumer.partitions_for_topic(topic)
-    if not numbers:
-        raise ConfigurationError(f"topic {topic} does not exist; create it with `engram-stream topics apply`")
-    return [TopicPartition(topic, number) for number in sorted(numbers)]
 
 
 async def read_to_end(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Mapping
 from pathlib import Path
@@ -20,10 +21,14 @@ SUBJECTS: Final = ("turns", "state-writes", "fidelity", "alerts", "producer-path
 
 
 class SchemaIds(NamedTuple):
-    """Ids of one schema version where no registry is used: for the prefix form and for the header form."""
+    """One schema version: its ids where no registry is used, for the prefix form and for the header form.
+
+    ``sha256`` is the `digest` of a released version, whose file never changes again; None while it may.
+    """
 
     id: int
     guid: str
+    sha256: str | None = None
 
 
 def registry_subject(subject: str) -> str:
@@ -34,6 +39,11 @@ def registry_subject(subject: str) -> str:
 def to_text(schema: Mapping[str, Any]) -> str:
     """Return ``schema`` as the compact JSON text that is registered."""
     return json.dumps(schema, ensure_ascii=False, separators=(",", ":"))
+
+
+def digest(schema: Mapping[str, Any]) -> str:
+    """Return the SHA-256, in hexadecimal, of `to_text`."""
+    return hashlib.sha256(to_text(schema).encode()).hexdigest()
 
 
 def versions(subject: str, root: Path | None = None) -> list[int]:
@@ -81,7 +91,8 @@ def load_ids(root: Path | None = None) -> Mapping[str, Mapping[int, SchemaIds]]:
         document = yaml.safe_load(path.read_text(encoding="utf-8"))
         return {
             subject.removesuffix("-value"): {
-                int(version): SchemaIds(int(entry["id"]), str(entry["guid"])) for version, entry in entries.items()
+                int(version): SchemaIds(int(entry["id"]), str(entry["guid"]), entry.get("sha256"))
+                for version, entry in entries.items()
             }
             for subject, entries in document.items()
         }
