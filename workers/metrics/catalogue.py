@@ -8,6 +8,13 @@ from typing import Final
 from workers import reasons
 from workers.metrics import labels
 from workers.metrics.spec import Label, Metric, MetricKind
+from workers.policy_file import Reload
+from workers.processing.fidelity.catalogue import Kind, codes_of
+from workers.processing.fidelity.findings import DigestOutcome
+from workers.processing.fidelity.verdict import Status
+from workers.processing.fingerprint import COMPLETE_STATES, PARTS, SECOND_TIER, FieldState
+
+_GAP_STATES: Final = tuple(str(state) for state in FieldState if state not in COMPLETE_STATES)
 
 LabelSource = type[StrEnum] | tuple[str, ...] | Label
 
@@ -175,9 +182,7 @@ ALERTS: Final = _counter(
     alert=labels.StreamAlert,
     state=labels.AlertState,
 )
-POLICY_RELOADS: Final = _counter(
-    "engram_policy_reloads_total", "Edits of the policy file noticed.", outcome=labels.ReloadOutcome
-)
+POLICY_RELOADS: Final = _counter("engram_policy_reloads_total", "Edits of the policy file noticed.", outcome=Reload)
 POLICY_INFO: Final = _gauge("engram_policy_info", "1 for the policy in force.", version=Label.VERSION)
 BUILD_INFO: Final = _gauge(
     "engram_build_info",
@@ -195,25 +200,27 @@ UP_STAGE: Final = _gauge(
 FIDELITY_TURNS: Final = _counter(
     "engram_fidelity_turns_total",
     "Turns by grading outcome.",
-    status=labels.GradingStatus,
+    status=Status,
     level=labels.LevelLabel,
     service=Label.SERVICE,
     path=Label.PATH,
 )
 FIDELITY_GAPS: Final = _counter(
-    "engram_fidelity_gaps_total", "Pieces of evidence missing from graded manifests.", code=labels.GAP_CODES
+    "engram_fidelity_gaps_total", "Pieces of evidence missing from graded manifests.", code=codes_of(Kind.GAP)
 )
 FIDELITY_FINDINGS: Final = _counter(
     "engram_fidelity_findings_total",
     "Contradictions inside manifests; they do not change a level.",
-    code=labels.FINDING_CODES,
+    code=codes_of(Kind.FINDING),
     service=Label.SERVICE,
 )
 FIDELITY_ISSUES: Final = _counter(
-    "engram_fidelity_issues_total", "Breaches of the manifest's contract in invalid manifests.", code=labels.ISSUE_CODES
+    "engram_fidelity_issues_total",
+    "Breaches of the manifest's contract in invalid manifests.",
+    code=codes_of(Kind.ISSUE),
 )
 FIDELITY_DIGEST_CHECKS: Final = _counter(
-    "engram_fidelity_digest_checks_total", "Digests checked against their values.", outcome=labels.DigestOutcome
+    "engram_fidelity_digest_checks_total", "Digests checked against their values.", outcome=DigestOutcome
 )
 
 # Fingerprint completeness.
@@ -228,15 +235,15 @@ FINGERPRINT_INCOMPLETE: Final = _counter(
     "Fingerprint parts that are not known, one per turn and part; waived ones raise no ticket.",
     service=Label.SERVICE,
     path=Label.PATH,
-    field=labels.FINGERPRINT_FIELDS,
-    state=labels.INCOMPLETE_STATES,
+    field=PARTS,
+    state=_GAP_STATES,
     waived=labels.BOOLEANS,
 )
 TIER2_MISSING: Final = _counter(
     "engram_tier2_missing_total",
     "Optional fields missing from turns, without which a finding cannot be narrowed down.",
     service=Label.SERVICE,
-    field=labels.TIER2_FIELDS,
+    field=SECOND_TIER,
 )
 UNKNOWN_ATTESTATIONS: Final = _counter(
     "engram_unknown_attestations_total",
