@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 from workers.config import Loaded, setting_keys
 from workers.errors import ConfigurationError
+from workers.policy_file import PolicyFile
 from workers.transport.connection import client_options
 
 
@@ -14,7 +16,9 @@ def problems_of(loaded: Loaded) -> list[str]:
     """Return what is wrong with what the settings name: key, origin, what, and what to do; empty when all is well."""
     found = [problem for key in setting_keys() if (problem := _file_problem(loaded, key))]
     if not found:
-        found += _connection_problems(loaded)
+        kafka, policy = loaded.settings.kafka, loaded.settings.policy
+        found += _refusal(lambda: client_options(kafka))
+        found += _refusal(lambda: PolicyFile(policy.file))
     return found
 
 
@@ -38,9 +42,9 @@ def _file_problem(loaded: Loaded, key: str) -> str | None:
     return None if os.access(path, os.R_OK) else f"{place} may not be read. Let the worker's user read it."
 
 
-def _connection_problems(loaded: Loaded) -> list[str]:
+def _refusal(use: Callable[[], object]) -> list[str]:
     try:
-        client_options(loaded.settings.kafka)
+        use()
     except ConfigurationError as error:
         return [str(error)]
     return []

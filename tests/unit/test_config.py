@@ -211,3 +211,14 @@ def test_check_config_finds_an_unusable_certificate_and_a_folder_it_cannot_write
     result = _check_config(ENGRAM_WORKER__DATADIR=str(authority / "below"))
     assert result.exit_code == 2
     assert "worker.datadir" in result.stderr
+
+
+def test_check_config_reads_the_policy_too(tmp_path: Path) -> None:
+    policy = tmp_path / "policy.yaml"
+    policy.write_text("skwe: 60 s\n", encoding="utf-8")
+    result = _check_config(ENGRAM_POLICY__FILE=str(policy))
+    assert result.exit_code == 2
+    assert str(policy) in result.stderr
+    assert "skwe" in result.stderr
+    policy.write_text("{}\n", encoding="utf-8")
+    assert _check_config(ENGRAM_POLICY__FILE=str(policy)).exit_code == 0

@@ -19,17 +19,26 @@ from workers.serde.schemas import load
 from workers.testing.traffic import TURN_KINDS, BadKind, TrafficPlan
 from workers.testing.traffic.plan import INPUTS
 from workers.testing.traffic.publishing import Published, publish
+from workers.topic_catalogue import topic_name
 
 _DEFAULT_BAD = 0.01
+_KINDS = [kind.value for kind in BadKind]
 
 
 @click.command()
 @click.option("--turns", type=click.IntRange(min=1), help="Records to publish on turns; until Ctrl-C when not given.")
-@click.option("--rate", type=click.FloatRange(min=0), default=100.0, show_default=True, help="Per second; 0: no pause.")
+@click.option(
+    "--rate", type=click.FloatRange(min=0), default=100.0, show_default=True, help="Turns per second; 0: no pause."
+)
 @click.option("--seed", type=int, default=0, show_default=True, help="The same seed draws the same traffic.")
 @click.option("--bad", type=click.FloatRange(0, 1), help="Share of bad records; 0.01 with --bad-kind, else 0.")
 @click.option(
-    "--bad-kind", "kinds", multiple=True, type=click.Choice([kind.value for kind in BadKind]), help="Repeatable."
+    "--bad-kind",
+    "kinds",
+    multiple=True,
+    metavar="KIND",
+    type=click.Choice(_KINDS),
+    help=f"Kinds that bad records are drawn from, repeatable: {', '.join(_KINDS)}.",
 )
 @click.option(
     "--state-writes", type=click.FloatRange(0, 1), default=0.0, help="Share of conversations with state writes."
@@ -77,7 +86,8 @@ async def _publish(plan: TrafficPlan, turns: int | None, rate: float, settings: 
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, end, number)
     ids = await _schema_ids(settings.registry)
-    return await publish(plan.records(turns, ids), settings.kafka, rate=rate, stop=stop, progress=_say)
+    paced = topic_name("turns", settings.topics.prefix)
+    return await publish(plan.records(turns, ids), settings.kafka, rate=rate, paced=paced, stop=stop, progress=_say)
 
 
 async def _schema_ids(settings: RegistrySettings) -> Mapping[str, int]:

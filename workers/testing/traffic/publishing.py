@@ -78,13 +78,15 @@ async def publish(
     kafka: KafkaSettings,
     *,
     rate: float = 0.0,
+    paced: str | None = None,
     stop: asyncio.Event | None = None,
     progress: Callable[[Published], None] = lambda published: None,
 ) -> Published:
     """Publish ``records`` in order and return what Kafka acknowledged.
 
-    ``rate`` is in records per second, as fast as possible if 0. Setting ``stop`` ends after the record at hand. The
-    partition of a record follows from its key by murmur2, and ``progress`` is called every two seconds.
+    ``rate`` is in records per second, as fast as possible if 0; it counts the records of topic ``paced``, all if None.
+    Setting ``stop`` ends after the record at hand. The partition of a record follows from its key by murmur2, and
+    ``progress`` is called every two seconds.
 
     Raises:
         UnreachableError: Kafka does not answer or refuses a record.
@@ -94,14 +96,15 @@ async def publish(
     started = reported = monotonic()
     async with _producer(kafka) as producer:
         sender = _Sender(producer, published)
-        for number, record in enumerate(records):
+        number = 0
+        for record in records:
             now = monotonic()
-            due = started + number / rate if rate else now
-            if due > now:
+            if rate and (due := started + number / rate) > now:
                 await _wait(due - now, stop)
             if (stop is not None and stop.is_set()) or sender.failure is not None:
                 break
             await sender.send(record)
+            number += paced in {None, record.topic}
             if now - reported >= PROGRESS_SECONDS:
                 reported = now
                 progress(published)
@@ -170,9 +173,9 @@ class _Sender:
             batch = self._producer.create_batch()
             batch.append(key=None, value=None, timestamp=None, headers=headers)
             future: asyncio.Future[Any] = await self._producer.send_batch(batch, record.topic, partition=0)
-            return future
-        partition = None if key is None else partition_of(key, self._partitions[record.topic])
-        future = await self._producer.send(record.topic, record.value, key, partition=partition, headers=headers)
+        else:
+            partition = None if key is None else partition_of(key, self._partitions[record.topic])
+            future = await self._producer.send(record.topic, record.value, key, partition=partition, headers=headers)
         return future
 
     def _acknowledge(self, done: asyncio.Future[Any], record: GeneratedRecord) -> None:
