@@ -17,7 +17,7 @@ _UNITS: Final = {
     "h": timedelta(hours=1),
     "d": timedelta(days=1),
 }
-_DURATION: Final = re.compile(r"\s*(\d{1,9})\s*(ms|s|m|h|d)\s*")
+_DURATION: Final = re.compile(r"\s*(\d{1,12})\s*(ms|s|m|h|d)\s*")
 _LONGEST: Final = timedelta(days=3650)
 
 
