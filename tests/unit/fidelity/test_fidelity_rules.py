@@ -326,7 +326,10 @@ def replaced(index: int, rule: Rule | Sweep) -> list[Rule | Sweep]:
 
 
 def negated(rule: Rule) -> Callable[[RuntimeManifest], bool]:
-    return lambda manifest: not rule.fires(manifest)
+    def fires(manifest: RuntimeManifest) -> bool:
+        return not rule.fires(manifest)
+
+    return fires
 
 
 def mutants() -> Iterator[tuple[str, list[Rule | Sweep]]]:
@@ -342,10 +345,7 @@ def mutants() -> Iterator[tuple[str, list[Rule | Sweep]]]:
             )
             continue
         yield f"rule {rule.number} dropped", [*RULES[:index], *RULES[index + 1 :]]
-        yield (
-            f"rule {rule.number} negated",
-            replaced(index, dataclasses.replace(rule, fires=lambda m, fires=rule.fires: not fires(m))),
-        )
+        yield f"rule {rule.number} negated", replaced(index, dataclasses.replace(rule, fires=negated(rule)))
         for impact in set(Impact) - {rule.impact}:
             yield f"rule {rule.number} {impact}", replaced(index, dataclasses.replace(rule, impact=impact))
         yield f"rule {rule.number} renamed", replaced(index, dataclasses.replace(rule, code="other"))

@@ -17,7 +17,7 @@ def canonical(value: object) -> bytes | None:
     """
     try:
         return rfc8785.dumps(cast("Any", _with_doubles(value)))
-    except rfc8785.CanonicalizationError:
+    except (rfc8785.CanonicalizationError, UnicodeEncodeError):  # the latter comes from sorting keys
         return None
 
 
