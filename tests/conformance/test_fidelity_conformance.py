@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,7 +11,16 @@ from typing import Any, Final
 import pytest
 from fidelity_manifests import through_avro
 
-from workers.processing.fidelity import NotRepresentableError, RuntimeManifest, grade, parse_avro, parse_json, to_avro
+from workers.processing.fidelity import (
+    RULES_EDITION,
+    NotRepresentableError,
+    RuntimeManifest,
+    grade,
+    parse_avro,
+    parse_json,
+    to_avro,
+)
+from workers.processing.fidelity.verdict import judge_manifest
 
 
 def _load(name: str) -> list[Any]:
@@ -70,6 +80,10 @@ def _artifact(value: dict[str, Any]) -> dict[str, Any]:
     if "value" in value:
         fields["value"] = json.dumps(value["value"])
     return fields
+
+
+# The digest of all verdicts' replay parts, by edition of the rules: when it changes, the edition has to rise.
+GOLDEN: Final = {"replay-runtime-2/1": "8c188b09a611342ab2e61c05b2167ecb4c5020ce5a2ecb96b0a9706cd8c22e36"}
 
 
 def _held_by_avro() -> Iterator[Any]:
@@ -134,3 +148,10 @@ def test_a_valid_case_survives_our_own_translation_into_avro(case: dict[str, Any
     translated = parse_avro(record)
     assert isinstance(translated, RuntimeManifest)
     assert grade(translated) == grade(manifest)
+
+
+def test_equal_manifests_give_equal_verdicts_within_one_edition_of_the_rules() -> None:
+    digest = hashlib.sha256()
+    for param in IN_AVRO:
+        digest.update(json.dumps(judge_manifest(param.values[0], "model-1").fields).encode())
+    assert GOLDEN[RULES_EDITION] == digest.hexdigest(), "raise RULES_EDITION, and add the digest of the new edition"
