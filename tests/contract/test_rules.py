@@ -5,16 +5,29 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 import yaml
-from rule_scenarios import PROMETHEUS_ALERTS, SCENARIOS, Scenario, notation, once, ours, worker
+from rule_scenarios import (
+    MINUTES,
+    PROMETHEUS_ALERTS,
+    SCENARIOS,
+    Scenario,
+    growing,
+    notation,
+    once,
+    ours,
+    series,
+    worker,
+)
 
 from workers.alerting.catalogue import ALERTS, RECORDINGS
 from workers.alerting.render import render_rules
-from workers.alerting.spec import Recording, RuleParameters
+from workers.alerting.spec import Recording
 from workers.metrics.catalogue import CATALOGUE
+from workers.processing.policy import FidelityBounds, Policy
 
 RULES = Path(__file__).parents[2] / "deploy/prometheus/rules/engram.yaml"
 
@@ -86,20 +99,58 @@ def test_a_page_says_what_where_and_how_many(tmp_path: Path) -> None:
 
 
 def test_the_shipped_rule_file_is_what_the_catalogue_and_the_default_policy_give() -> None:
-    assert RULES.read_text(encoding="utf-8") == render_rules(RuleParameters()), (
+    assert RULES.read_text(encoding="utf-8") == render_rules(Policy()), (
         f"render it with `engram-stream rules --output {RULES.relative_to(Path.cwd())}`"
     )
 
 
 def test_prometheus_accepts_the_rules_whatever_the_policy_says(tmp_path: Path) -> None:
     file = tmp_path / "rules.yaml"
-    extreme = RuleParameters(n_min=1, own_lag_max=5_400, keep_firing_for=0, max_dead_letter_share=1e-7)
+    extreme = Policy(
+        n_min=1,
+        own_lag_max=timedelta(minutes=90),
+        keep_firing_for=timedelta(),
+        fidelity_bounds=FidelityBounds(unreplayable=0.0, invalid=1e-7),
+        fidelity_bounds_by_service={"a.b:c/d-e_f": FidelityBounds(unreplayable=1.0), "g": FidelityBounds(missing=None)},
+    )
     file.write_text(render_rules(extreme), encoding="utf-8")
     promtool("check", "rules", str(file))
 
 
+def test_a_service_may_have_bounds_of_its_own_and_an_alert_may_be_off(tmp_path: Path) -> None:
+    policy = Policy(
+        fidelity_bounds=FidelityBounds(unreplayable=0.05, invalid=None, missing=0.05),
+        fidelity_bounds_by_service={"chat.a": FidelityBounds(unreplayable=0.3), "chat.b": FidelityBounds(missing=None)},
+    )
+
+    def turns(service: str, status: str, level: str) -> str:
+        return series("engram_fidelity_turns_total", service=service, path="web", status=status, level=level)
+
+    data: dict[str, Values] = {}
+    for service in ("chat.a", "chat.b", "chatxa"):
+        data |= {
+            turns(service, "graded", "exact"): growing((MINUTES, 40)),
+            turns(service, "graded", "unreplayable"): growing((MINUTES, 10)),
+            turns(service, "manifest_invalid", "none"): growing((MINUTES, 25)),
+            turns(service, "no_manifest", "none"): growing((MINUTES, 25)),
+        }
+    rules = tmp_path / "rules.yaml"
+    rules.write_text(render_rules(policy), encoding="utf-8")
+    assert "FidelityInvalid" not in rules.read_text(encoding="utf-8")
+    fired = (
+        ("FidelityUnreplayable", {"service": "chat.b"}),
+        ("FidelityUnreplayable", {"service": "chatxa"}),
+        ("ManifestMissing", {"service": "chat.a"}),
+        ("ManifestMissing", {"service": "chatxa"}),
+    )
+    file = tmp_path / "test.yaml"
+    scenario = Scenario("bounds of single services", data, {5: (), 60: fired})
+    file.write_text(yaml.safe_dump(scenario.document(rules)), encoding="utf-8")
+    promtool("test", "rules", str(file))
+
+
 EXPRESSIONS = {rule.name: rule.expression for rule in RECORDINGS} | {
-    alert.name: alert.expression(RuleParameters()) for alert in ALERTS.values() if alert.expression is not None
+    alert.name: alert.expression(Policy()) or "" for alert in ALERTS.values() if alert.expression is not None
 }
 CLOSED: dict[str, set[str]] = {}
 for _metric in CATALOGUE.values():

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
-from workers.alerting.spec import Alert, Recording, RuleParameters
+from workers.alerting.spec import Alert, Expression, Recording
 from workers.metrics import catalogue as m
 from workers.metrics.labels import HaltReason, LevelLabel, Pipeline, StreamAlert
 from workers.metrics.spec import Metric
+from workers.processing.fidelity.verdict import Status
+from workers.processing.policy import FidelityBounds, Policy
 from workers.reasons import ReasonClass
 
 WINDOW: Final = "15m"
@@ -15,6 +18,8 @@ WINDOW_SECONDS: Final = 900
 STARTED_WITHIN_SECONDS: Final = WINDOW_SECONDS + 60
 """A process counts as young for one scrape longer than the window, or its first sample would leave a gap."""
 STALL_WINDOW: Final = "2m"
+MAX_DEAD_LETTER_SHARE: Final = 0.01
+MAX_INCOMPLETE_SHARE: Final = 0.05
 
 HISTORY_KNOWN: Final = Recording(
     "engram:history_known:15m",
@@ -71,16 +76,45 @@ RECORDINGS: Final = (
 """In the order of evaluation: what a recording reads is recorded before it."""
 
 
-def _share(by: str, part: str, whole: str, bound: float, n_min: int) -> str:
+def _share(by: str, part: str, whole: str, bound: float, policy: Policy) -> str:
     """Return an expression for ``part`` of ``whole`` above ``bound``, where the whole is at least ``n_min``."""
     return f"""sum by ({by}) ({part}) / sum by ({by}) ({whole}) > {bound:g}
 and
-sum by ({by}) ({whole}) >= {n_min}"""
+sum by ({by}) ({whole}) >= {policy.n_min}"""
 
 
-def _blind(parameters: RuleParameters) -> str:
+def _share_of_turns(part: str, whole: str, bound_of: Callable[[FidelityBounds], float | None]) -> Expression:
+    """Return the expression of a share of turns per service: one bound for all, and those of single services.
+
+    ``part`` and ``whole`` are matchers on the graded turns; a bound of None switches the alert off.
+    """
+
+    def turns(matcher: str, services: str) -> str:
+        matchers = ", ".join(filter(None, (matcher, services)))
+        return f"{FIDELITY_GROWN.name}{{{matchers}}}" if matchers else FIDELITY_GROWN.name
+
+    def expression(policy: Policy) -> str | None:
+        general = bound_of(policy.fidelity_bounds)
+        own = {name: bound_of(policy.fidelity_bounds_of(name)) for name in sorted(policy.fidelity_bounds_by_service)}
+        own = {name: bound for name, bound in own.items() if bound != general}
+        names = "|".join(name.replace(".", "[.]") for name in own)
+        bounds = [(f'service!~"{names}"' if names else "", general)]
+        bounds += [(f'service="{name}"', bound) for name, bound in own.items()]
+        return (
+            "\nor\n".join(
+                _share("service", turns(part, services), turns(whole, services), bound, policy)
+                for services, bound in bounds
+                if bound is not None
+            )
+            or None
+        )
+
+    return expression
+
+
+def _blind(policy: Policy) -> str:
     stages = "\nor\n".join(f'absent({m.UP_STAGE.name}{{stage="{stage}"}})' for stage in Pipeline)
-    return f"""max by (topic) ({m.OWN_LAG_SECONDS.name}) > {parameters.own_lag_max:g}
+    return f"""max by (topic) ({m.OWN_LAG_SECONDS.name}) > {policy.own_lag_max.total_seconds():g}
 or
 max by (stage) ({m.UP_STAGE.name}) < 1
 or
@@ -174,12 +208,12 @@ _ALERTS: Final = (
         component="producer",
         summary="Producers send records that cannot be accepted.",
         subject=("topic",),
-        expression=lambda p: _share(
+        expression=lambda policy: _share(
             "topic",
             f'{DEAD_LETTERS_GROWN.name}{{class="{ReasonClass.PRODUCER}"}}',
             RECEIVED_GROWN.name,
-            p.max_dead_letter_share,
-            p.n_min,
+            MAX_DEAD_LETTER_SHARE,
+            policy,
         ),
         hold=300,
         description="{{ $value | humanizePercentage }} of the records of {{ $labels.topic }} in the last 15 minutes "
@@ -216,12 +250,8 @@ _ALERTS: Final = (
         component="producer",
         summary="Too many graded turns of a service cannot be replayed at all.",
         subject=("service",),
-        expression=lambda p: _share(
-            "service",
-            f'{FIDELITY_GROWN.name}{{level="{LevelLabel.UNREPLAYABLE}"}}',
-            f'{FIDELITY_GROWN.name}{{status="graded"}}',
-            p.max_unreplayable_share,
-            p.n_min,
+        expression=_share_of_turns(
+            f'level="{LevelLabel.UNREPLAYABLE}"', f'status="{Status.GRADED}"', lambda bounds: bounds.unreplayable
         ),
         hold=900,
         description=_PER_SERVICE + "that have a valid manifest cannot be replayed.",
@@ -234,12 +264,8 @@ _ALERTS: Final = (
         component="producer",
         summary="Too many manifests of a service break their contract.",
         subject=("service",),
-        expression=lambda p: _share(
-            "service",
-            f'{FIDELITY_GROWN.name}{{status="manifest_invalid"}}',
-            f'{FIDELITY_GROWN.name}{{status!="no_manifest"}}',
-            p.max_invalid_manifest_share,
-            p.n_min,
+        expression=_share_of_turns(
+            f'status="{Status.MANIFEST_INVALID}"', f'status!="{Status.NO_MANIFEST}"', lambda bounds: bounds.invalid
         ),
         hold=900,
         description=_PER_SERVICE + "that have a manifest have an invalid one.",
@@ -252,13 +278,7 @@ _ALERTS: Final = (
         component="producer",
         summary="Too many turns of a service come without a manifest.",
         subject=("service",),
-        expression=lambda p: _share(
-            "service",
-            f'{FIDELITY_GROWN.name}{{status="no_manifest"}}',
-            FIDELITY_GROWN.name,
-            p.max_missing_manifest_share,
-            p.n_min,
-        ),
+        expression=_share_of_turns(f'status="{Status.NO_MANIFEST}"', "", lambda bounds: bounds.missing),
         hold=900,
         description=_PER_SERVICE + "have no manifest.",
     ),
@@ -283,12 +303,12 @@ _ALERTS: Final = (
         component="producer",
         summary="A large share of a service's turns cannot be attributed; waivers do not count here.",
         subject=("service",),
-        expression=lambda p: _share(
+        expression=lambda policy: _share(
             "service",
             f'{FINGERPRINTS_GROWN.name}{{complete="false"}}',
             FINGERPRINTS_GROWN.name,
-            p.max_incomplete_share,
-            p.n_min,
+            MAX_INCOMPLETE_SHARE,
+            policy,
         ),
         hold=600,
         description=_PER_SERVICE + "have an incomplete fingerprint.",

@@ -7,6 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, Literal
 
+from workers.processing.policy import Policy
+
 Origin = Literal["prometheus", "stream"]
 Severity = Literal["page", "ticket", "info"]
 Team = Literal["engram", "producers"]
@@ -16,21 +18,8 @@ DEFAULT_RUNBOOK: Final = "docs/runbooks/{alert}.md"
 """Where an alert's runbook lies; a site that serves the pages elsewhere gives its own template."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RuleParameters:
-    """What the rules take from the policy. Times are in seconds, shares between 0 and 1."""
-
-    n_min: int = 30
-    own_lag_max: float = 300.0
-    keep_firing_for: float = 1800.0
-    max_dead_letter_share: float = 0.01
-    max_unreplayable_share: float = 0.05
-    max_invalid_manifest_share: float = 0.01
-    max_missing_manifest_share: float = 0.05
-    max_incomplete_share: float = 0.05
-
-
-Expression = Callable[[RuleParameters], str]
+Expression = Callable[[Policy], str | None]
+"""What a rule of Prometheus computes under a policy; None where the policy switches the alert off."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,12 +9,20 @@ from typing import Final
 import click
 
 from workers.alerting.render import render_rules
-from workers.alerting.spec import DEFAULT_RUNBOOK, RuleParameters
+from workers.alerting.spec import DEFAULT_RUNBOOK
+from workers.policy_file import load_policy, utc_today
+from workers.processing.policy import Policy
 
 EXIT_FINDINGS: Final = 3
 
 
 @click.command()
+@click.option(
+    "--policy",
+    "policy_path",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Policy file that gives bounds and times; the defaults without it.",
+)
 @click.option(
     "--output",
     type=click.Path(path_type=Path, dir_okay=False),
@@ -28,11 +36,12 @@ EXIT_FINDINGS: Final = 3
     show_default=True,
     help="Address of the runbooks, with {alert} for the alert's name.",
 )
-def command(output: Path | None, check: bool, runbooks: str) -> None:
+def command(policy_path: Path | None, output: Path | None, check: bool, runbooks: str) -> None:
     """Render the Prometheus rules from the catalogue of alerts and the policy."""
     if "{alert}" not in runbooks:
         raise click.BadParameter("holds no {alert}", param_hint="--runbooks")
-    rules = render_rules(RuleParameters(), runbooks)
+    policy = Policy() if policy_path is None else load_policy(policy_path, utc_today())
+    rules = render_rules(policy, runbooks)
     if check:
         if output is None:
             raise click.UsageError("--check needs --output, the file to compare with")
