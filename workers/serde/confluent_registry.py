@@ -26,6 +26,7 @@ FULL_TRANSITIVE: Final = "FULL_TRANSITIVE"
 _Answer = TypeVar("_Answer")
 
 _UNKNOWN_SCHEMA: Final = 40403
+_NO_CODE: Final = (None, -1)
 _UNKNOWN_SUBJECT: Final = 40401
 _NOT_FOUND: Final = 404
 _REFUSED: Final = frozenset({401, 403})
@@ -59,13 +60,18 @@ class ConfluentRegistry:
     async def schema_by_ref(self, ref: SchemaRef) -> str | None:
         """Return the text of the schema ``ref``, None only when the registry answers with its own code 40403.
 
+        Registries without GUIDs (Apicurio 3.0) have no such code for one. There a plain 404 counts as unknown too,
+        provided that the registry answers to something else: one stray header must not hold a partition for ever.
+
         Raises:
             UnreachableError: any other answer, or none.
         """
         if isinstance(ref, int):
             schema = await self._ask(lambda client: client.get_schema(ref), {_UNKNOWN_SCHEMA})
         else:
-            schema = await self._ask(lambda client: client.get_schema_by_guid(ref), {_UNKNOWN_SCHEMA})
+            schema = await self._ask(lambda client: client.get_schema_by_guid(ref), {_UNKNOWN_SCHEMA, *_NO_CODE})
+            if schema is None:
+                await self._ask(lambda client: client.get_schema_types())
         if schema is None:
             return None
         if not isinstance(schema.schema_str, str):
@@ -116,7 +122,7 @@ class ConfluentRegistry:
             await client.aclose()
 
     async def _ask(
-        self, call: Callable[[AsyncSchemaRegistryClient], Awaitable[_Answer]], absent: set[int] | None = None
+        self, call: Callable[[AsyncSchemaRegistryClient], Awaitable[_Answer]], absent: set[int | None] | None = None
     ) -> Any:  # noqa: ANN401
         """Return the answer to ``call``, None where the registry answers with a code of ``absent``."""
         if self._client is None:
