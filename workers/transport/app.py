@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from time import monotonic
 from typing import Literal, cast
@@ -35,6 +35,7 @@ class BatchApp(faust.App):
 
     transport_options: TransportOptions = TransportOptions()
     transport_observer: TransportObserver = SilentObserver()
+    at_shutdown: Callable[[], Awaitable[None]] | None = None
     _stop_by: float | None = None
 
     @property
@@ -50,6 +51,12 @@ class BatchApp(faust.App):
     def batch_topic(self, name: str) -> TopicT:
         """Declare an input topic for ``@app.agent``: its events are batches and the agent acknowledges them itself."""
         return self.topic(name, acks=False, schema=BatchSchema())
+
+    async def on_shutdown(self) -> None:
+        """Release what the app's owner holds, once consumer and producer have stopped."""
+        await super().on_shutdown()
+        if self.at_shutdown is not None:
+            await self.at_shutdown()
 
     def stop_deadline(self) -> float:
         """Return the monotonic time by which a shutdown must have drained; the first call starts the clock."""

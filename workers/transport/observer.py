@@ -2,23 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Set
+from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
 from enum import StrEnum
 from typing import Protocol
 
+from workers.metrics.labels import CommitOutcome
 from workers.records import Partition
-
-
-class CommitOutcome(StrEnum):
-    """How an offset commit ended.
-
-    ``REFUSED``: the group has moved on, what was not committed will be read again by its next owner.
-    ``FAILED``: no answer in time or an error of the broker; it is tried again with a fresh watermark.
-    """
-
-    DONE = "done"
-    REFUSED = "refused"
-    FAILED = "failed"
 
 
 class HaltCause(StrEnum):
@@ -33,10 +23,10 @@ class HaltCause(StrEnum):
 class TransportObserver(Protocol):
     """Hooks of the transport. All run on the main loop, must be quick and must not raise."""
 
-    def on_assigned(self, partitions: Set[Partition]) -> None:
+    def on_assigned(self, partitions: AbstractSet[Partition]) -> None:
         """The group gave these partitions to this worker; called before the first batch of any of them."""
 
-    def on_revoked(self, partitions: Set[Partition]) -> None:
+    def on_revoked(self, partitions: AbstractSet[Partition]) -> None:
         """These partitions have left this worker: drained, committed and forgotten."""
 
     def on_fetched(self, partition: Partition, n_records: int, n_bytes: int) -> None:
@@ -74,10 +64,10 @@ class TransportObserver(Protocol):
 class SilentObserver:
     """An observer that ignores everything; base for observers that want only a few of the hooks."""
 
-    def on_assigned(self, partitions: Set[Partition]) -> None:
+    def on_assigned(self, partitions: AbstractSet[Partition]) -> None:
         """Ignore."""
 
-    def on_revoked(self, partitions: Set[Partition]) -> None:
+    def on_revoked(self, partitions: AbstractSet[Partition]) -> None:
         """Ignore."""
 
     def on_fetched(self, partition: Partition, n_records: int, n_bytes: int) -> None:

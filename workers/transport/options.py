@@ -22,12 +22,12 @@ class TransportOptions:
         max_batch_bytes: keys, values and headers of one batch, in bytes; a single larger record is a batch of its own.
         max_in_flight: batches per partition that are delivered and not complete.
         max_bytes_in_flight: bytes of all batches of the worker that are delivered and not complete.
-        drain_deadline: seconds that started batches get to complete at a rebalance, and all of them together at shutdown.
+        drain_deadline: seconds that started batches get to complete at a rebalance; at shutdown, for everything.
         commit_timeout: seconds one offset commit may take.
         fetch_min_bytes: bytes the broker waits for before it answers a fetch.
         fetch_max_wait_ms: milliseconds the broker waits for them.
         fetch_max_bytes: bytes of one fetch response, over all partitions.
-        isolation_level: ``read_committed`` hides aborted and open transactions; lag then counts to the last stable offset.
+        isolation_level: ``read_committed`` hides aborted and open transactions; lag counts to the last stable offset.
         client_rack: rack of this worker, for fetching from the closest replica (KIP-392); None switches it off.
         group_instance_id: static membership (KIP-345); None leaves the group at shutdown.
         client_options: keyword arguments for every aiokafka client: ``security_protocol``, ``ssl_context``, ``sasl_*``.
@@ -46,7 +46,7 @@ class TransportOptions:
     fetch_min_bytes: int = 1
     fetch_max_wait_ms: int = 100
     fetch_max_bytes: int = 50 * MIB
-    isolation_level: IsolationLevel = "read_committed"
+    isolation_level: IsolationLevel = "read_uncommitted"
     client_rack: str | None = None
     group_instance_id: str | None = None
     client_options: Mapping[str, Any] = field(default_factory=dict, repr=False)

@@ -17,8 +17,8 @@ log = logging.getLogger(__name__)
 class BatchProducer(driver.Producer):
     """Producer of the app. `flush` proves nothing: wait for the futures of what was sent."""
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
+    def __post_init__(self) -> None:
+        super().__post_init__()
         self._renewal = asyncio.Lock()
 
     def _settings_auth(self) -> Mapping[str, Any]:

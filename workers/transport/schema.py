@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from faust.serializers.schemas import Schema
+from faust.serializers.schemas import DecodeFunction, Schema
 from faust.types import AppT, EventT, Message
 
 
@@ -14,7 +14,7 @@ class BatchSchema(Schema[Any, Any]):
     Keys, values and headers stay raw inside the batch; Faust's `Event` would fold duplicate header keys.
     """
 
-    def compile(self, app: AppT[Any], **_: Any) -> Any:
+    def compile(self, app: AppT, **_: object) -> DecodeFunction:
         """Return the coroutine that wraps a message of our transport into a Faust event."""
         create_event = app.create_event
 

@@ -1,0 +1,476 @@
+"""Faust's consumer, delivering batches and committing the finished prefix of each partition."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Coroutine, Iterable
+from time import monotonic
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from aiokafka.errors import ConsumerStoppedError, IllegalStateError, KafkaError
+from faust.transport.drivers import aiokafka as driver
+from faust.types import TP, ConsumerMessage, Message
+from faust.types.transports import TPorTopicSet
+from mode import Service, ServiceT
+
+from workers.metrics.labels import CommitOutcome
+from workers.records import Partition
+from workers.transport.batch import RecordBatch
+from workers.transport.fetch import Chunk, FetchProblem, Limits, Trouble
+from workers.transport.observer import TransportObserver
+from workers.transport.offsets import PartitionTracker
+from workers.transport.status import PartitionStatus
+from workers.transport.thread import BatchConsumerThread
+
+if TYPE_CHECKING:
+    from workers.transport.options import TransportOptions
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+POLL_SECONDS = 1.0
+"""How long one drain waits for data."""
+
+POSITION_TIMEOUT = 5.0
+"""Seconds that looking up an offset may hold up the other partitions."""
+
+END_OFFSETS_INTERVAL = 10.0
+"""Seconds between looks at the ends of the logs, which fetches do not report for partitions that stand still."""
+
+COMMIT_RETRY = 0.2
+"""Seconds between attempts at the last commit of a drain."""
+
+
+class BatchConsumer(driver.Consumer):
+    """Delivers `RecordBatch` objects, bounds what is in flight, commits what is complete.
+
+    Everything here runs on the main loop; only `BatchConsumerThread` runs in the consumer's thread.
+    """
+
+    _thread: BatchConsumerThread
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.options: TransportOptions = self.app.transport_options  # type: ignore[attr-defined]
+        self.observer: TransportObserver = self.app.transport_observer  # type: ignore[attr-defined]
+        self.abandoned_at_shutdown = 0
+        self._trackers: dict[Partition, PartitionTracker] = {}
+        self._held: dict[Partition, str] = {}
+        self._halted: dict[Partition, int] = {}
+        self._ends: dict[Partition, int] = {}
+        self._assigned_at = 0.0
+        self._epoch = 0
+        self._turn = 0
+        self._fetching = False
+        self._room = asyncio.Event()
+        self._finished = asyncio.Event()
+        self._commit_lock = asyncio.Lock()
+
+    def _new_consumer_thread(self) -> BatchConsumerThread:
+        return BatchConsumerThread(self, loop=self.loop, beacon=self.beacon)
+
+    async def _on_thread(self, coro: Coroutine[Any, Any, T]) -> T:
+        try:
+            future = asyncio.run_coroutine_threadsafe(coro, self._thread.thread_loop)
+        except RuntimeError as exc:
+            coro.close()
+            raise ConsumerStoppedError from exc
+        return await asyncio.wrap_future(future)
+
+    # -- what the app may ask ------------------------------------------------------------------------------------
+
+    @property
+    def bytes_in_flight(self) -> int:
+        """Bytes of all batches that are delivered and not complete."""
+        return sum(tracker.nbytes for tracker in self._trackers.values())
+
+    def status(self) -> list[PartitionStatus]:
+        """Return the state of every assigned partition."""
+        return [self._status_of(Partition(*tp)) for tp in sorted(self._active_partitions | self._paused_partitions)]
+
+    def _status_of(self, partition: Partition) -> PartitionStatus:
+        tracker = self._trackers.get(partition)
+        return PartitionStatus(
+            partition=partition,
+            watermark=tracker.watermark if tracker is not None else None,
+            committed=tracker.committed if tracker is not None else None,
+            end_offset=self._end_of(partition),
+            batches_in_flight=len(tracker) if tracker is not None else 0,
+            bytes_in_flight=tracker.nbytes if tracker is not None else 0,
+            progressed_at=tracker.progressed_at if tracker is not None else self._assigned_at,
+            held_for=self._held.get(partition),
+            halted_at=self._halted.get(partition),
+        )
+
+    def _end_of(self, partition: Partition) -> int | None:
+        stable = self.options.isolation_level == "read_committed"
+        seen = self._thread.last_seen_end(partition, stable=stable)
+        asked = self._ends.get(partition)
+        return max((end for end in (seen, asked) if end is not None), default=None)
+
+    def hold(self, partition: Partition, reason: str) -> None:
+        """Fetch no more of ``partition``: its lane stands still on purpose, for ``reason`` (a short word, no data)."""
+        self._held[partition] = reason
+
+    def release(self, partition: Partition) -> None:
+        """Take back `hold`; no effect when it is not held."""
+        if self._held.pop(partition, None) is not None:
+            if (tracker := self._trackers.get(partition)) is not None:
+                tracker.progressed_at = monotonic()
+            self._make_room()
+
+    async def resume(self, partition: Partition, offset: int) -> None:
+        """Read a halted partition on at ``offset``: the halted offset again, or a later one to skip records.
+
+        Raises:
+            ValueError: the partition is not halted here, or ``offset`` lies before the halted record.
+            KafkaError: the partition has just left this worker.
+        """
+        halted_at, tracker = self._halted.get(partition), self._trackers.get(partition)
+        if halted_at is None or tracker is None:
+            raise ValueError(f"{partition.topic}/{partition.number} is not halted on this worker")
+        if offset < halted_at:
+            raise ValueError(
+                f"{partition.topic}/{partition.number} is halted at {halted_at}, cannot resume at {offset}"
+            )
+        await self._on_thread(self._thread.seek_to(partition, offset))
+        tracker.skip_to(offset, monotonic())
+        del self._halted[partition]
+        self._make_room()
+
+    # -- reading -------------------------------------------------------------------------------------------------
+
+    async def _drain_messages(self, fetcher: ServiceT) -> None:
+        try:
+            while not (self.should_stop or fetcher.should_stop):
+                if self.flow_active:
+                    await self._fetch_once()
+                else:
+                    await self.wait_first(self.can_resume_flow.wait(), timeout=POLL_SECONDS)
+        except (ConsumerStoppedError, asyncio.CancelledError):
+            if not self.app.should_stop:
+                raise
+
+    async def _fetch_once(self) -> None:
+        room = self.options.max_bytes_in_flight - self.bytes_in_flight
+        ready = self._ready() if room > 0 else []
+        if not ready:
+            await self._wait_for_room()
+            return
+        limits = Limits(self.options.max_records, self.options.max_batch_bytes, room)
+        self._fetching = True
+        try:
+            drained = await self._on_thread(self._thread.drain(ready, POLL_SECONDS, limits))
+        finally:
+            self._fetching = False
+        for partition, chunk in drained.chunks.items():
+            await self._accept(partition, drained.generation, chunk)
+        for partition, problem in drained.problems.items():
+            if self._is_current(drained.generation):
+                await self._handle_problem(partition, problem)
+        await asyncio.sleep(0)
+
+    def _ready(self) -> list[Partition]:
+        ready = [partition for tp in self._active_partitions if self._has_room(partition := Partition(*tp))]
+        self._turn += 1
+        first = self._turn % len(ready) if ready else 0
+        return ready[first:] + ready[:first]
+
+    def _has_room(self, partition: Partition) -> bool:
+        if partition in self._held or partition in self._halted:
+            return False
+        tracker = self._trackers.get(partition)
+        return tracker is None or len(tracker) < self.options.max_in_flight
+
+    async def _wait_for_room(self) -> None:
+        if all(Partition(*tp) in self._held or Partition(*tp) in self._halted for tp in self._active_partitions):
+            # Standing still on purpose must not cost the membership: the client counts polls.
+            await self._on_thread(self._touch())
+        self._room.clear()
+        await self.wait_first(self._room.wait(), self.suspend_flow.wait(), timeout=POLL_SECONDS)
+
+    async def _touch(self) -> None:
+        self._thread.touch()
+
+    def _make_room(self) -> None:
+        self._room.set()
+        if self._fetching:
+            self._thread.wake()
+
+    def _is_current(self, generation: int) -> bool:
+        return self.flow_active and generation == self.app.consumer_generation_id
+
+    async def _accept(self, partition: Partition, generation: int, chunk: Chunk) -> None:
+        if not self._is_current(generation):
+            self.observer.on_stale(partition, len(chunk.records))
+            return
+        now = monotonic()
+        tracker = self._trackers.get(partition)
+        if tracker is None:
+            tracker = self._trackers[partition] = PartitionTracker(chunk.start, committed=None, now=now)
+        if chunk.start != tracker.read_to:
+            log.warning("%s/%d: fetch began at %d, expected %d", *partition, chunk.start, tracker.read_to)
+            self.observer.on_gap(partition, tracker.read_to, chunk.start)
+            await self._on_thread(self._thread.seek_to(partition, tracker.read_to))
+            return
+        if not chunk.records:
+            tracker.skip_to(chunk.next, now)
+            return
+        for part in chunk.split(self.options.max_batch_bytes):
+            await self._deliver(tracker, partition, generation, part)
+
+    async def _deliver(self, tracker: PartitionTracker, partition: Partition, generation: int, chunk: Chunk) -> None:
+        batch = RecordBatch(partition, generation, chunk.start, chunk.next, chunk.records, chunk.nbytes, self._complete)
+        tracker.deliver(batch, monotonic())
+        self.observer.on_fetched(partition, len(chunk.records), chunk.nbytes)
+        await self.callback(
+            ConsumerMessage(
+                partition.topic,
+                partition.number,
+                chunk.start,
+                chunk.records[0].timestamp / 1000,
+                chunk.records[0].timestamp_type,
+                headers=None,
+                key=None,
+                value=batch,  # type: ignore[arg-type]
+                checksum=None,
+                serialized_key_size=0,
+                serialized_value_size=chunk.nbytes,
+                tp=TP(*partition),
+                generation_id=generation,
+            )
+        )
+
+    async def _handle_problem(self, partition: Partition, problem: FetchProblem) -> None:
+        match problem.trouble:
+            case Trouble.UNREADABLE:
+                self._halt(partition, problem)
+            case Trouble.OUT_OF_RANGE | Trouble.NO_OFFSET:
+                await self._reposition(partition, problem.offset)
+            case Trouble.REFUSED:
+                log.error("%s/%d cannot be fetched: %s. It is tried again.", *partition, problem.error)
+
+    def _halt(self, partition: Partition, problem: FetchProblem) -> None:
+        offset, cause = problem.offset, problem.cause
+        if offset is None or cause is None:
+            raise ValueError("an unreadable record has an offset and a cause")
+        self._halted[partition] = offset
+        log.error(
+            "%s/%d halted: the record at offset %d cannot be read (%s, %s). The other partitions go on.",
+            *partition,
+            offset,
+            cause,
+            problem.error,
+        )
+        self.observer.on_halt(partition, offset, cause)
+
+    async def _reposition(self, partition: Partition, lost_from: int | None) -> None:
+        """Go on where the log still has records; the policy is ``consumer_auto_offset_reset``."""
+        latest = self.app.conf.consumer_auto_offset_reset == "latest"
+        epoch = self._epoch
+        try:
+            seek = self._on_thread(self._thread.seek_to_start([partition], latest=latest))
+            offset = (await asyncio.wait_for(seek, POSITION_TIMEOUT))[partition]
+        except (KafkaError, TimeoutError) as exc:
+            log.warning("%s/%d: no position yet, trying again: %r", *partition, exc)
+            return
+        if epoch == self._epoch:
+            self._restart_at(partition, offset, lost_from)
+
+    def _restart_at(self, partition: Partition, offset: int, lost_from: int | None) -> None:
+        now = monotonic()
+        tracker = self._trackers.get(partition)
+        if tracker is None or offset < tracker.read_to:
+            committed = tracker.committed if tracker is not None else None
+            if tracker is not None:
+                self._abandon(partition, tracker.abandon_unfinished())
+            self._trackers[partition] = PartitionTracker(offset, committed=committed, now=now)
+        else:
+            tracker.skip_to(offset, now)
+        if lost_from is not None:
+            self._ends.pop(partition, None)
+            log.error("%s/%d: offset %d is gone, reading on at %d", *partition, lost_from, offset)
+            self.observer.on_offsets_lost(partition, lost_from, offset)
+
+    # -- acknowledging -------------------------------------------------------------------------------------------
+
+    def _complete(self, batch: RecordBatch) -> bool:
+        tracker = self._trackers.get(batch.partition)
+        if tracker is None or not tracker.complete(batch, monotonic()):
+            self.observer.on_late_completion(batch.partition, len(batch.records))
+            return False
+        self._finished.set()
+        self._make_room()
+        return True
+
+    def _abandon(self, partition: Partition, batches: Iterable[RecordBatch]) -> None:
+        for batch in batches:
+            self.observer.on_abandoned(partition, len(batch.records))
+
+    def ack(self, message: Message) -> bool:
+        """Do nothing: agents acknowledge batches, not messages."""
+        return True
+
+    def on_buffer_full(self, tp: TP) -> None:
+        """Do nothing: batches in flight are bounded before they are delivered."""
+
+    def on_buffer_drop(self, tp: TP) -> None:
+        """Do nothing: see `on_buffer_full`."""
+
+    def verify_event_path(self, now: float, tp: TP) -> None:
+        """Do nothing: Faust's check mixes clocks and cannot fire; liveness reads `status`."""
+
+    async def on_task_error(self, exc: BaseException) -> None:
+        """Do nothing: an error of an agent is no reason to commit."""
+
+    def close(self) -> None:
+        """Do nothing: Faust calls this from the wrong loop, before the last commit."""
+
+    # -- committing ----------------------------------------------------------------------------------------------
+
+    async def commit(self, topics: TPorTopicSet | None = None, start_new_transaction: bool = True) -> bool:
+        """Commit every watermark that has moved; return whether the broker confirmed it."""
+        return await self.force_commit(topics, start_new_transaction)
+
+    async def force_commit(self, topics: TPorTopicSet | None = None, start_new_transaction: bool = True) -> bool:
+        """Commit every watermark that has moved. Concurrent calls wait for each other and never skip."""
+        async with self._commit_lock:
+            return await self._commit_watermarks() in (None, CommitOutcome.DONE)
+
+    async def _commit_watermarks(self) -> CommitOutcome | None:
+        offsets = {p: tracker.watermark for p, tracker in self._trackers.items() if tracker.uncommitted}
+        if not offsets:
+            return None
+        try:
+            commit = self._on_thread(self._thread.commit_offsets(offsets))
+            outcome = await asyncio.wait_for(commit, self.options.commit_timeout)
+        except TimeoutError:
+            log.warning("Commit got no answer within %s s; it will be tried again.", self.options.commit_timeout)
+            outcome = CommitOutcome.FAILED
+        except ConsumerStoppedError:
+            outcome = CommitOutcome.FAILED
+        if outcome is CommitOutcome.DONE:
+            for partition, offset in offsets.items():
+                if (tracker := self._trackers.get(partition)) is not None:
+                    tracker.committed = offset
+        self.observer.on_commit(outcome, offsets)
+        return outcome
+
+    # -- rebalance and shutdown ----------------------------------------------------------------------------------
+
+    async def wait_empty(self) -> None:
+        """Drain: give up what nobody began, let the rest finish by the deadline, commit."""
+        if self._trackers:
+            await self._drain()
+
+    async def _drain(self) -> None:
+        began = monotonic()
+        deadline = began + self.options.drain_deadline
+        stopping = self.app.should_stop
+        if stopping:
+            deadline = self.app.stop_deadline()  # type: ignore[attr-defined]
+        for partition, tracker in self._trackers.items():
+            self._abandon(partition, tracker.abandon_queued())
+        while self._running() and (left := deadline - monotonic()) > 0:
+            self._finished.clear()
+            await self._wait_finished(left)
+        left_behind = self._running()
+        if left_behind:
+            log.warning("Drain deadline passed: %d started batches will be replayed.", left_behind)
+        await self._commit_until(deadline)
+        if stopping:
+            self.abandoned_at_shutdown = left_behind + sum(t.uncommitted for t in self._trackers.values())
+        self.observer.on_drained(monotonic() - began, left_behind)
+
+    def _running(self) -> int:
+        return sum(tracker.started for tracker in self._trackers.values())
+
+    async def _wait_finished(self, seconds: float) -> None:
+        try:
+            await asyncio.wait_for(self._finished.wait(), seconds)
+        except TimeoutError:
+            return
+
+    async def _commit_until(self, deadline: float) -> None:
+        while True:
+            async with self._commit_lock:
+                outcome = await self._commit_watermarks()
+            if outcome is not CommitOutcome.FAILED or monotonic() > deadline:
+                return
+            await asyncio.sleep(COMMIT_RETRY)
+
+    async def on_partitions_revoked(self, revoked: set[TP]) -> None:
+        """Finish and commit what was begun, then forget the partitions, then tell Faust."""
+        try:
+            self.stop_flow()
+            self.app.flow_control.suspend()
+            self.app.flow_control.clear()
+            await self.wait_empty()
+            self._epoch += 1
+            partitions = {Partition(*tp) for tp in revoked}
+            for partition in partitions:
+                self._forget(partition)
+            if partitions:
+                self.observer.on_revoked(partitions)
+        except Exception as exc:
+            # The client swallows what its listeners raise: without this the worker would go on half revoked.
+            await self.crash(exc)
+            raise
+        await super().on_partitions_revoked(revoked)
+
+    def _forget(self, partition: Partition) -> None:
+        tracker = self._trackers.pop(partition, None)
+        if tracker is not None:
+            self._abandon(partition, tracker.abandon_unfinished())
+        self._held.pop(partition, None)
+        self._halted.pop(partition, None)
+        self._ends.pop(partition, None)
+
+    async def on_partitions_assigned(self, assigned: set[TP], generation_id: int = 0) -> None:
+        """Tell the observer before anything is fetched, then let Faust set up its streams."""
+        self._assigned_at = monotonic()
+        self.observer.on_assigned({Partition(*tp) for tp in assigned})
+        await super().on_partitions_assigned(assigned, generation_id)
+
+    async def perform_seek(self) -> None:
+        """Seek to the committed offsets, and to the start where there are none, in two requests."""
+        epoch = self._epoch
+        partitions = {Partition(*tp) for tp in self.assignment()}
+        latest = self.app.conf.consumer_auto_offset_reset == "latest"
+        try:
+            committed = await self._on_thread(self._thread.seek_to_commits(partitions))
+            missing = partitions - committed.keys()
+            fresh = await self._on_thread(self._thread.seek_to_start(missing, latest=latest))
+        except (KafkaError, IllegalStateError) as exc:
+            log.warning("Positions are not known yet, the first fetches will ask again: %r", exc)
+            return
+        if epoch != self._epoch:
+            return
+        now = monotonic()
+        for partition, offset in {**committed, **fresh}.items():
+            known = committed.get(partition)
+            self._trackers.setdefault(partition, PartitionTracker(offset, committed=known, now=now))
+
+    @Service.task
+    async def _watch_ends(self) -> None:
+        async for _ in self.itertimer(END_OFFSETS_INTERVAL, name="end offsets"):
+            if self._trackers and self.flow_active:
+                await self._refresh_ends()
+
+    async def _refresh_ends(self) -> None:
+        epoch = self._epoch
+        try:
+            ask = self._on_thread(self._thread.fetch_end_offsets(list(self._trackers)))
+            ends = await asyncio.wait_for(ask, POSITION_TIMEOUT)
+        except (KafkaError, TimeoutError) as exc:
+            log.info("Ends of the logs are not known at the moment: %r", exc)
+            return
+        if epoch != self._epoch:
+            return
+        self._ends.update(ends)
+        now = monotonic()
+        for partition, tracker in self._trackers.items():
+            if not len(tracker) and tracker.watermark >= ends.get(partition, tracker.watermark):
+                tracker.progressed_at = now
