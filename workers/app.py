@@ -42,6 +42,7 @@ def build_app(settings: Settings) -> tuple[BatchApp, Runtime]:
     services = Services(settings, app, registry, PolicyFile(settings.policy.file), exporter, accounts)
     runtime = Runtime(settings, app, services, accounts, exporter)
     app.transport_observer = runtime
+    app.at_shutdown = runtime.close
     runtime.serve()
     _wire(app, runtime, services)
     return app, runtime

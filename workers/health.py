@@ -228,6 +228,8 @@ class _Server(ThreadingHTTPServer):
 
     def server_bind(self) -> None:
         # The parent resolves the host's name here, which can hang on a machine without name service.
+        # Without it a worker could not start again on its port while the last scrape's connection lingers.
+        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         self.socket.bind(self.server_address)
         self.server_address = self.socket.getsockname()
         self.server_name, self.server_port = str(self.server_address[0]), int(self.server_address[1])

@@ -10,8 +10,8 @@ from typing import Final
 
 from workers.config import LogSettings
 
-NOISY: Final = ("faust", "mode", "aiokafka", "kafka", "httpx", "httpcore")
-"""Libraries whose everyday lines are left out."""
+NOISY: Final = ("faust", "mode", "aiokafka", "kafka", "httpx", "httpcore", "workers.transport")
+"""Libraries, and our services under them, whose everyday lines are left out."""
 
 
 class JsonFormatter(logging.Formatter):

@@ -37,9 +37,9 @@ from workers.serde.wire_format import SchemaRef
 from workers.topic_catalogue import find_topic, topic_name
 from workers.transport.app import BatchApp
 from workers.transport.connection import client_options
+from workers.transport.metadata import partitions_of
 
 INPUTS: Final = ("turns", "state-writes")
-METADATA_SECONDS: Final = 20.0
 
 
 class Services:
@@ -93,6 +93,12 @@ class Services:
             UnreachableError: Kafka or the registry does not answer, or a topic is not there yet; try again.
             ConfigurationError: topics do not fit together, or an output schema is not registered.
         """
+        try:
+            await self._prepare()
+        except KafkaError as error:
+            raise UnreachableError(f"Kafka does not answer: {type(error).__name__}") from error
+
+    async def _prepare(self) -> None:
         counts = {name: await self._partition_count(name) for name in (*INPUTS, "fidelity")}
         if len(set(counts.values())) != 1:
             found = ", ".join(f"{self.topic(name)} has {count}" for name, count in counts.items())
@@ -190,15 +196,7 @@ class Services:
         return PathWatch(partition, topics, inventory, self.paths.is_known, lambda: self._policy.current().version)
 
     async def _partition_count(self, name: str) -> int:
-        topic = self.topic(name)
-        try:
-            async with asyncio.timeout(METADATA_SECONDS):
-                return len(await self._app.batch_producer.client.partitions_for(topic))
-        except (KafkaError, TimeoutError) as error:
-            raise UnreachableError(
-                f"no partitions of topic {topic} are known ({type(error).__name__}); create it with "
-                "`engram-stream topics apply`, or repair the brokers"
-            ) from error
+        return len(await partitions_of(self.topic(name), client_options(self._settings.kafka)))
 
     async def _encoder(self, name: str) -> Encoder:
         return Encoder(load(name), await output_id(self._registry, name))

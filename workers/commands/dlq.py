@@ -12,12 +12,14 @@ from typing import Any, Final, TypeAlias
 import click
 from aiokafka import ConsumerRecord
 
-from workers.admin.reading import partitions_of, read_to_end, reader
+from workers.admin.reading import read_to_end, reader
 from workers.commands.options import settings_options
 from workers.config import Settings
 from workers.outputs.dlq import PREFIX
 from workers.reasons import CATALOGUE, Reason
 from workers.topic_catalogue import topic_name
+from workers.transport.connection import client_options
+from workers.transport.metadata import partitions_of
 
 INPUTS: Final = ("turns", "state-writes")
 EXIT_NOT_FOUND: Final = 4
@@ -41,7 +43,8 @@ def _facts(letter: Letter) -> dict[str, str]:
 async def _letters(settings: Settings, source: str) -> AsyncIterator[Letter]:
     topic = topic_name(f"{source}-dlq", settings.topics.prefix)
     async with reader(settings.kafka) as consumer:
-        async for letter in read_to_end(consumer, await partitions_of(consumer, topic)):
+        partitions = await partitions_of(topic, client_options(settings.kafka))
+        async for letter in read_to_end(consumer, partitions):
             yield letter
 
 

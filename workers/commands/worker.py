@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import os
 import sys
 import threading
+from functools import partial
 from typing import Final
 
 import click
 import faust
-from aiokafka import AIOKafkaConsumer
+from aiokafka.admin import AIOKafkaAdminClient
 
 from workers.app import build_app
 from workers.commands.options import settings_options
 from workers.config import Settings
+from workers.errors import ConfigurationError
 from workers.transport.connection import client_options, explained
 from workers.transport.status import ExitCode
 
@@ -33,26 +36,33 @@ def command(settings: Settings) -> None:
     be reached at the start, or the watchdog found the worker stuck.
     """
     asyncio.run(_check_connection(settings))
-    app, runtime = build_app(settings)
+    try:
+        app, runtime = build_app(settings)
+    except ConfigurationError as error:
+        click.echo(f"engram-stream worker: {error}", err=True)
+        sys.exit(EXIT_FATAL_CONFIGURATION)
     worker = faust.Worker(app, loglevel=settings.log.level, override_logging=False, quiet=True, redirect_stdouts=False)
-    app.on_before_shutdown.connect(lambda *_, **__: _exit_hard_after(settings.worker.drain_deadline + GRACE_SECONDS))
+    worker.spinner = None
+    app.on_before_shutdown.connect(
+        partial(_exit_hard_after, settings.worker.drain_deadline + GRACE_SECONDS), weak=False
+    )
     with contextlib.suppress(SystemExit):
         worker.execute_from_commandline()
-    sys.stderr.flush()
+    logging.shutdown()
     sys.exit(EXIT_FATAL_CONFIGURATION if runtime.fatal is not None else app.exit_code)
 
 
 async def _check_connection(settings: Settings) -> None:
     """Connect once, so that a wrong address or password is told as what it is."""
-    consumer = AIOKafkaConsumer(**client_options(settings.kafka))
+    admin = AIOKafkaAdminClient(**client_options(settings.kafka))
     with explained(settings.kafka):
         try:
-            await consumer.start()
+            await admin.start()
         finally:
-            await consumer.stop()
+            await admin.close()
 
 
-def _exit_hard_after(seconds: float) -> None:
+async def _exit_hard_after(seconds: float, *_: object, **__: object) -> None:
     """End the process in ``seconds`` if it is still there: a hung broker must not keep a stopped worker alive."""
     timer = threading.Timer(seconds, os._exit, (int(ExitCode.WORK_ABANDONED),))
     timer.daemon = True

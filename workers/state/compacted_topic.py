@@ -11,7 +11,7 @@ from aiokafka import AIOKafkaConsumer
 from aiokafka.errors import KafkaError
 from aiokafka.structs import TopicPartition
 
-from workers.errors import ConfigurationError
+from workers.transport.metadata import partitions_of
 
 log = logging.getLogger(__name__)
 
@@ -45,14 +45,14 @@ class CompactedTopic:
 
         Raises:
             ConfigurationError: the topic does not exist.
+            UnreachableError: it is not ready yet.
             KafkaError: the brokers do not answer.
         """
-        consumer = AIOKafkaConsumer(
-            **self._client_options(), enable_auto_commit=False, auto_offset_reset="earliest", group_id=None
-        )
-        await consumer.start()
+        options = self._client_options()
+        self._partitions = await partitions_of(self._topic, options)
+        consumer = AIOKafkaConsumer(**options, enable_auto_commit=False, auto_offset_reset="earliest", group_id=None)
         try:
-            self._partitions = await self._find_partitions(consumer)
+            await consumer.start()
             consumer.assign(self._partitions)
             await consumer.seek_to_beginning(*self._partitions)
         except BaseException:
@@ -61,13 +61,6 @@ class CompactedTopic:
         self._consumer = consumer
         self._positions = dict.fromkeys(self._partitions, 0)
         self._task = asyncio.create_task(self._follow(consumer), name=f"follow {self._topic}")
-
-    async def _find_partitions(self, consumer: AIOKafkaConsumer) -> list[TopicPartition]:
-        await consumer.topics()  # refreshes the metadata of all topics
-        numbers = consumer.partitions_for_topic(self._topic)
-        if not numbers:
-            raise ConfigurationError(f"topic {self._topic} does not exist; create it with `engram-stream topics apply`")
-        return [TopicPartition(self._topic, number) for number in sorted(numbers)]
 
     async def stop(self) -> None:
         """Stop following and disconnect."""
