@@ -87,8 +87,12 @@ class DuplicateWindow:
         return Arrival.DUPLICATE if digest == known else Arrival.CONFLICTING
 
     def _remember(self, key: bytes, first: int, last: int, digest: bytes) -> None:
+        slot = last % len(self._keys)
+        if self._keys[slot] != key:
+            # Empty, unless the topic was made anew and its offsets hold other turns now.
+            self._forget(last)
         self._entries[key] = _ENTRY.pack(first, last, digest)
-        self._keys[last % len(self._keys)] = key
+        self._keys[slot] = key
 
     def _move_to(self, offset: int) -> None:
         """Let the window end at ``offset``, unless that lies within it, and forget what falls out."""
@@ -105,6 +109,7 @@ class DuplicateWindow:
     def _forget(self, offset: int) -> None:
         slot = offset % len(self._keys)
         key, self._keys[slot] = self._keys[slot], None
+        entry = self._entries.get(key) if key is not None else None
         # A later turn with the same id keeps the entry alive.
-        if key is not None and _ENTRY.unpack(self._entries[key])[1] == offset:
+        if key is not None and entry is not None and _ENTRY.unpack(entry)[1] == offset:
             del self._entries[key]
