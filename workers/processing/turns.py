@@ -14,7 +14,7 @@ from workers.processing.duplicates import Arrival, DuplicateWindow
 from workers.processing.erasure import KnownTurns
 from workers.processing.fidelity.catalogue import RULES_EDITION
 from workers.processing.fidelity.verdict import Judgement, judge_manifest
-from workers.processing.fingerprint import Completeness, completeness, verdict_fingerprint
+from workers.processing.fingerprint import Completeness, FieldState, completeness, verdict_fingerprint
 from workers.processing.lineage import output_headers
 from workers.processing.outcome import RecordResult, rejected
 from workers.processing.path_watch import PathWatch
@@ -77,13 +77,15 @@ class TurnJudge:
         turn_key = encode_key(turn["tenant"], turn["conversation_id"], turn["turn_id"])
         conversation_key = encode_key(turn["tenant"], turn["conversation_id"])
         fingerprint = turn["fingerprint"]
-        judgement = judge_manifest(turn["manifest"], None if fingerprint is None else fingerprint["model_id"])
         state = completeness(
             fingerprint,
             turn,
             decoded.writer.presence,
             policy.completeness_for(turn["tenant"], None if fingerprint is None else fingerprint["definition_id"]),
         )
+        # A stand-in such as "unknown" is no model to contradict.
+        model_known = fingerprint is not None and state.states["model_id"] is FieldState.PRESENT
+        judgement = judge_manifest(turn["manifest"], fingerprint["model_id"] if model_known else None)
         value = self._outputs.encode_verdict(_verdict(turn, policy, judgement, state))
         # All that can fail is done: only now is the partition's state touched.
         arrival = self._window.check(turn_key, decoded.payload, record.offset)
