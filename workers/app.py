@@ -13,7 +13,9 @@ from workers.config import Settings, load_settings, split_servers
 from workers.logs import configure_logging
 from workers.metrics.exporter import Exporter
 from workers.policy_file import PolicyFile
+from workers.processing.state_writes import EFFECTS_FORMAT
 from workers.serde.registry import open_registry
+from workers.topic_catalogue import topic_name
 from workers.transport.app import BatchApp, create_faust_app
 from workers.transport.batch import RecordBatch
 from workers.transport.connection import client_options
@@ -61,6 +63,7 @@ def _transport_options(settings: Settings) -> TransportOptions:
         isolation_level=settings.kafka.isolation_level,
         client_rack=settings.kafka.client_rack,
         group_instance_id=settings.kafka.group_instance_id,
+        commit_metadata={topic_name("state-writes", settings.topics.prefix): f"effects={EFFECTS_FORMAT}"},
         client_options=client_options(settings.kafka),
     )
 

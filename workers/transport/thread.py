@@ -241,7 +241,13 @@ class BatchConsumerThread(AIOKafkaConsumerThread):
         """Commit; never raise. aiokafka retries without limit, so the caller sets one."""
         try:
             consumer = self._ensure_consumer()
-            await consumer.commit({TopicPartition(*p): OffsetAndMetadata(offset, "") for p, offset in offsets.items()})
+            metadata = self.app.transport_options.commit_metadata  # type: ignore[attr-defined]
+            await consumer.commit(
+                {
+                    TopicPartition(*partition): OffsetAndMetadata(offset, metadata.get(partition.topic, ""))
+                    for partition, offset in offsets.items()
+                }
+            )
         except (CommitFailedError, IllegalStateError) as exc:
             log.warning("Commit refused, the next owner replays: %s", type(exc).__name__)
             return CommitOutcome.REFUSED
