@@ -30,7 +30,7 @@ class TransportOptions:
         isolation_level: ``read_committed`` hides aborted and open transactions; lag counts to the last stable offset.
         client_rack: rack of this worker, for fetching from the closest replica (KIP-392); None switches it off.
         group_instance_id: static membership (KIP-345); None leaves the group at shutdown.
-        commit_metadata: text committed beside the offsets, by topic, such as the version of what was made of the records.
+        commit_metadata: text committed beside the offsets, by topic, such as the version of what becomes of records.
         client_options: keyword arguments for every aiokafka client: ``security_protocol``, ``ssl_context``, ``sasl_*``.
             Never shown, since it holds secrets.
 
