@@ -129,12 +129,13 @@ def _milliseconds(duration: timedelta) -> str:
 
 @cache
 def load_catalogue(folder: Path | None = None) -> tuple[Topic, ...]:
-    """Return all topics of ``folder`` (default: those shipped), in the order of their file names.
+    """Return all topics of ``folder`` (default: those shipped), sorted by name.
 
     Raises:
         ConfigurationError: a file is not valid, or its name is not that of its topic.
     """
-    topics = tuple(_load(path) for path in sorted((folder or resource_folder("topics")).glob("*.yaml")))
+    paths = sorted((folder or resource_folder("topics")).glob("*.yaml"), key=lambda path: path.stem)
+    topics = tuple(_load(path) for path in paths)
     names = {topic.name for topic in topics}
     for topic in topics:
         if topic.co_partitioned_with is not None and topic.co_partitioned_with not in names:

@@ -145,7 +145,7 @@ def _reason(error: KafkaError) -> str:
             "or run the command as an administrator"
         )
     if error.code() == KafkaError.TOPIC_ALREADY_EXISTS:
-        return "it exists, but this user may not see it; grant it DESCRIBE on the topic"
+        return "it exists by now; run the command again, or grant this user DESCRIBE on the topic if it cannot see it"
     return f"{error.name()}: {error.str()}"
 
 

@@ -97,7 +97,7 @@ def _sections() -> Iterator[str]:
         yield f"## {topic.name}\n\n{topic.purpose}\n"
         yield f"- Key: {topic.key}"
         if topic.co_partitioned_with is not None:
-            yield f"- Co-partitioned with `{topic.co_partitioned_with}`: a conversation has one partition number in both"
+            yield f"- Co-partitioned with `{topic.co_partitioned_with}`: a conversation has the same partition in both"
         for name, value in topic.configuration(replication_factor=3).items():
             if name != "min.insync.replicas":
                 yield f"- `{name}`: {value}{_comment(topic, name)}"

@@ -193,13 +193,17 @@ class LocalKafka:
                     )
 
     def _create_offsets_topic(self) -> None:
-        # Kafka creates it when the first group asks; until then the first to join is sent away with an error. A consumer
-        # is used to ask: list_consumer_group_offsets of confluent-kafka 2.16's admin client may crash the process.
+        # Kafka creates it when the first group asks; until then the first to join is sent away with an error.
+        # A consumer asks: list_consumer_group_offsets of confluent-kafka 2.16's admin client may crash the process.
         consumer = Consumer({"bootstrap.servers": self.bootstrap_servers, "group.id": "ready", "log_level": 0})
+        deadline = time.monotonic() + _START_TIMEOUT_S
         try:
-            consumer.committed([TopicPartition("ready", 0)], timeout=_START_TIMEOUT_S)
-        except KafkaException as error:
-            raise KafkaStartError(f"the local Kafka coordinates no groups: {error}") from error
+            while not _coordinates(consumer):
+                if time.monotonic() > deadline:
+                    raise KafkaStartError(
+                        f"the local Kafka coordinates no groups after {_START_TIMEOUT_S:.0f} s; "
+                        f"its log says:\n{self._brokers[0].log_excerpt()}"
+                    )
         finally:
             consumer.close()
 
@@ -209,6 +213,14 @@ def _known_brokers(client: AdminClient) -> set[int]:
         return set(client.list_topics(timeout=1).brokers)
     except KafkaException:
         return set()
+
+
+def _coordinates(consumer: Consumer) -> bool:
+    try:
+        consumer.committed([TopicPartition("ready", 0)], timeout=5)
+    except KafkaException:
+        return False  # such as NOT_COORDINATOR: the new topic is not loaded yet
+    return True
 
 
 def _new_cluster_id() -> str:

@@ -44,7 +44,8 @@ def server_properties(node: int, ports: tuple[NodePorts, ...], data: Path, keyst
         "log.dirs": data,
         "auto.create.topics.enable": "false",
         "group.initial.rebalance.delay.ms": 0,
-        "offsets.topic.num.partitions": 4,
+        # One: a cluster that coordinates one group then coordinates all.
+        "offsets.topic.num.partitions": 1,
         "offsets.topic.replication.factor": replicas,
         "transaction.state.log.num.partitions": 4,
         "transaction.state.log.replication.factor": replicas,
