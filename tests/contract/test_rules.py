@@ -15,6 +15,7 @@ from rule_scenarios import (
     PROMETHEUS_ALERTS,
     SCENARIOS,
     Scenario,
+    Values,
     growing,
     notation,
     once,
@@ -147,6 +148,31 @@ def test_a_service_may_have_bounds_of_its_own_and_an_alert_may_be_off(tmp_path: 
     scenario = Scenario("bounds of single services", data, {5: (), 60: fired})
     file.write_text(yaml.safe_dump(scenario.document(rules)), encoding="utf-8")
     promtool("test", "rules", str(file))
+
+
+def test_the_scrape_configuration_of_the_readme_is_valid(tmp_path: Path) -> None:
+    readme = (RULES.parents[2] / "README.md").read_text(encoding="utf-8")
+    scraping = next(block for block in re.findall(r"```yaml\n(.*?)```", readme, re.DOTALL) if "scrape_configs" in block)
+    (tmp_path / "rules").mkdir()
+    shutil.copy(RULES, tmp_path / "rules")
+    config = tmp_path / "prometheus.yml"
+    config.write_text(scraping, encoding="utf-8")
+    assert "rule files" in promtool("check", "config", str(config))
+
+
+def test_every_query_of_the_runbooks_is_one_that_prometheus_accepts_on_metrics_that_exist(tmp_path: Path) -> None:
+    pages = (RULES.parents[3] / "docs/runbooks").glob("*.md")
+    blocks = [
+        block for page in pages for block in re.findall(r"```promql\n(.*?)```", page.read_text("utf-8"), re.DOTALL)
+    ]
+    queries = [query for block in blocks for query in block.splitlines()]
+    assert len(queries) > len(PROMETHEUS_ALERTS)
+    for metric in re.findall(r"\bengram_[a-z0-9_]+", "\n".join(queries)):
+        assert metric in CATALOGUE, f"{metric} does not exist"
+    rules = [{"record": f"query:{number}", "expr": query} for number, query in enumerate(queries)]
+    file = tmp_path / "rules.yaml"
+    file.write_text(yaml.safe_dump({"groups": [{"name": "runbooks", "rules": rules}]}), encoding="utf-8")
+    promtool("check", "rules", str(file))
 
 
 EXPRESSIONS = {rule.name: rule.expression for rule in RECORDINGS} | {
