@@ -113,13 +113,13 @@ def _new_fields(schema: RecordType, earlier: Sequence[RecordType]) -> Iterator[t
                     yield path, record, entry
 
 
-def _new_fields_are_optional(schema: RecordType, earlier: Sequence[RecordType]) -> Iterator[Finding]:
+def _new_fields_are_nullable(schema: RecordType, earlier: Sequence[RecordType]) -> Iterator[Finding]:
     for path, _, entry in _new_fields(schema, earlier):
-        nullable = isinstance(entry.type, UnionType) and describe(entry.type.branches[0]) == "null"
-        if not entry.has_default or (nullable and entry.default is not None):
+        first = entry.type.branches[0] if isinstance(entry.type, UnionType) else entry.type
+        if not entry.has_default or entry.default is not None or describe(first) != "null":
             yield Finding(
                 _join(path, entry.name),
-                "is new and neither nullable with the default null nor a field with a default",
+                "is new and not nullable with the default null",
                 'Make it `["null", …]` with `"default": null`.',
             )
 
@@ -211,15 +211,16 @@ def _enums_are_strings(schema: RecordType, _earlier: Sequence[RecordType]) -> It
         )
 
 
-_ALL_SUBJECTS: Final[tuple[Rule, ...]] = (_no_bytes, _nothing_removed_or_retyped, _new_fields_are_optional)
+_ALL_SUBJECTS: Final[tuple[Rule, ...]] = (_no_bytes, _nothing_removed_or_retyped)
 _RULES: Final[dict[str, tuple[Rule, ...]]] = {
     "turns": (
+        _new_fields_are_nullable,
         _content_is_last,
         _one_record_per_union,
         _no_default_in_manifest_enums,
         _fingerprint_defaults_are_null,
     ),
-    "state-writes": (_one_record_per_union, _enums_are_strings),
+    "state-writes": (_new_fields_are_nullable, _one_record_per_union, _enums_are_strings),
     "fidelity": (_new_fields_come_last, _level_and_impact_are_frozen, _enums_default_to_unknown),
     "alerts": (_new_fields_come_last, _enums_default_to_unknown),
     "producer-paths": (_new_fields_come_last, _enums_default_to_unknown),

@@ -170,7 +170,8 @@ class ConfluentRegistry:
     @property
     def _where(self) -> str:
         parts = urlsplit(self._options.url)
-        return f"{parts.scheme}://{parts.hostname}:{parts.port or ''}{parts.path}"
+        port = f":{parts.port}" if parts.port else ""
+        return f"{parts.scheme}://{parts.hostname}{port}{parts.path}"  # without user and password
 
     def _unreachable(self, what: str) -> UnreachableError:
         return UnreachableError(f"registry {self._where}: {what}")
