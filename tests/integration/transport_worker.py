@@ -14,10 +14,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from workers.metrics.labels import CommitOutcome
 from workers.records import Partition
 from workers.transport.app import BatchApp, create_faust_app
 from workers.transport.batch import RecordBatch
-from workers.transport.observer import CommitOutcome, HaltCause, SilentObserver
+from workers.transport.observer import HaltCause, SilentObserver
 from workers.transport.options import TransportOptions
 
 

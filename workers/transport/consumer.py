@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Coroutine, Iterable
+from collections.abc import Coroutine
 from time import monotonic
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -16,10 +16,12 @@ from mode import Service, ServiceT
 
 from workers.metrics.labels import CommitOutcome
 from workers.records import Partition
+from workers.transport.assigned import AssignedPartitions
 from workers.transport.batch import RecordBatch
 from workers.transport.fetch import Chunk, FetchProblem, Limits, Trouble
 from workers.transport.observer import TransportObserver
 from workers.transport.offsets import PartitionTracker
+from workers.transport.salvage import Unreadable
 from workers.transport.status import PartitionStatus
 from workers.transport.thread import BatchConsumerThread
 
@@ -56,10 +58,7 @@ class BatchConsumer(driver.Consumer):
         self.options: TransportOptions = self.app.transport_options  # type: ignore[attr-defined]
         self.observer: TransportObserver = self.app.transport_observer  # type: ignore[attr-defined]
         self.abandoned_at_shutdown = 0
-        self._trackers: dict[Partition, PartitionTracker] = {}
-        self._held: dict[Partition, str] = {}
-        self._halted: dict[Partition, int] = {}
-        self._ends: dict[Partition, int] = {}
+        self._partitions = AssignedPartitions(self.options, self.observer)
         self._assigned_at = 0.0
         self._epoch = 0
         self._turn = 0
@@ -84,35 +83,24 @@ class BatchConsumer(driver.Consumer):
     @property
     def bytes_in_flight(self) -> int:
         """Bytes of all batches that are delivered and not complete."""
-        return sum(tracker.nbytes for tracker in self._trackers.values())
+        return self._partitions.bytes_in_flight
 
     def status(self) -> list[PartitionStatus]:
         """Return the state of every assigned partition."""
-        return [self._status_of(Partition(*tp)) for tp in sorted(self._active_partitions | self._paused_partitions)]
-
-    def _status_of(self, partition: Partition) -> PartitionStatus:
-        tracker = self._trackers.get(partition)
-        return PartitionStatus(
-            partition=partition,
-            watermark=tracker.watermark if tracker is not None else None,
-            committed=tracker.committed if tracker is not None else None,
-            end_offset=self._end_of(partition),
-            batches_in_flight=len(tracker) if tracker is not None else 0,
-            bytes_in_flight=tracker.nbytes if tracker is not None else 0,
-            progressed_at=tracker.progressed_at if tracker is not None else self._assigned_at,
-            held_for=self._held.get(partition),
-            halted_at=self._halted.get(partition),
-        )
-
-    def _end_of(self, partition: Partition) -> int | None:
         stable = self.options.isolation_level == "read_committed"
-        seen = self._thread.last_seen_end(partition, stable=stable)
-        asked = self._ends.get(partition)
-        return max((end for end in (seen, asked) if end is not None), default=None)
+        partitions = sorted(Partition(*tp) for tp in self._active_partitions | self._paused_partitions)
+        return [
+            self._partitions.status(
+                partition,
+                seen_end=self._thread.last_seen_end(partition, stable=stable),
+                since=self._assigned_at,
+            )
+            for partition in partitions
+        ]
 
     def hold(self, partition: Partition, reason: str) -> None:
         """Fetch no more of ``partition``: its lane stands still on purpose, for ``reason`` (a short word, no data)."""
-        self._held[partition] = reason
+        self._partitions.held[partition] = reason
 
     def release(self, partition: Partition) -> None:
         """Take back `hold`; no effect when it is not held."""
@@ -128,16 +116,16 @@ class BatchConsumer(driver.Consumer):
             ValueError: the partition is not halted here, or ``offset`` lies before the halted record.
             KafkaError: the partition has just left this worker.
         """
-        halted_at, tracker = self._halted.get(partition), self._trackers.get(partition)
-        if halted_at is None or tracker is None:
+        halt, tracker = self._partitions.halted.get(partition), self._partitions.trackers.get(partition)
+        if halt is None or tracker is None:
             raise ValueError(f"{partition.topic}/{partition.number} is not halted on this worker")
-        if offset < halted_at:
+        if offset < halt.offset:
             raise ValueError(
-                f"{partition.topic}/{partition.number} is halted at {halted_at}, cannot resume at {offset}"
+                f"{partition.topic}/{partition.number} is halted at {halt.offset}, cannot resume at {offset}"
             )
         await self._on_thread(self._thread.seek_to(partition, offset))
         tracker.skip_to(offset, monotonic())
-        del self._halted[partition]
+        del self._partitions.halted[partition]
         self._make_room()
 
     # -- reading -------------------------------------------------------------------------------------------------
@@ -165,7 +153,7 @@ class BatchConsumer(driver.Consumer):
             drained = await self._on_thread(self._thread.drain(ready, POLL_SECONDS, limits))
         finally:
             self._fetching = False
-        for partition, chunk in drained.chunks.items():
+        for partition, chunk in drained.chunks:
             await self._accept(partition, drained.generation, chunk)
         for partition, problem in drained.problems.items():
             if self._is_current(drained.generation):
@@ -173,19 +161,13 @@ class BatchConsumer(driver.Consumer):
         await asyncio.sleep(0)
 
     def _ready(self) -> list[Partition]:
-        ready = [partition for tp in self._active_partitions if self._has_room(partition := Partition(*tp))]
+        ready = [p for tp in self._active_partitions if self._partitions.has_room(p := Partition(*tp))]
         self._turn += 1
         first = self._turn % len(ready) if ready else 0
         return ready[first:] + ready[:first]
 
-    def _has_room(self, partition: Partition) -> bool:
-        if partition in self._held or partition in self._halted:
-            return False
-        tracker = self._trackers.get(partition)
-        return tracker is None or len(tracker) < self.options.max_in_flight
-
     async def _wait_for_room(self) -> None:
-        if all(Partition(*tp) in self._held or Partition(*tp) in self._halted for tp in self._active_partitions):
+        if all(self._partitions.is_stopped(Partition(*tp)) for tp in self._active_partitions):
             # Standing still on purpose must not cost the membership: the client counts polls.
             await self._on_thread(self._touch())
         self._room.clear()
@@ -207,9 +189,7 @@ class BatchConsumer(driver.Consumer):
             self.observer.on_stale(partition, len(chunk.records))
             return
         now = monotonic()
-        tracker = self._trackers.get(partition)
-        if tracker is None:
-            tracker = self._trackers[partition] = PartitionTracker(chunk.start, committed=None, now=now)
+        tracker = self._partitions.begin_at(partition, chunk.start, committed=None, now=now)
         if chunk.start != tracker.read_to:
             log.warning("%s/%d: fetch began at %d, expected %d", *partition, chunk.start, tracker.read_to)
             self.observer.on_gap(partition, tracker.read_to, chunk.start)
@@ -245,26 +225,25 @@ class BatchConsumer(driver.Consumer):
 
     async def _handle_problem(self, partition: Partition, problem: FetchProblem) -> None:
         match problem.trouble:
-            case Trouble.UNREADABLE:
-                self._halt(partition, problem)
+            case Trouble.UNREADABLE if problem.unreadable is not None:
+                self._halt(partition, problem.unreadable, problem.error)
             case Trouble.OUT_OF_RANGE | Trouble.NO_OFFSET:
                 await self._reposition(partition, problem.offset)
             case Trouble.REFUSED:
                 log.error("%s/%d cannot be fetched: %s. It is tried again.", *partition, problem.error)
 
-    def _halt(self, partition: Partition, problem: FetchProblem) -> None:
-        offset, cause = problem.offset, problem.cause
-        if offset is None or cause is None:
-            raise ValueError("an unreadable record has an offset and a cause")
-        self._halted[partition] = offset
+    def _halt(self, partition: Partition, unreadable: Unreadable, error: str) -> None:
+        self._partitions.halted[partition] = unreadable
         log.error(
-            "%s/%d halted: the record at offset %d cannot be read (%s, %s). The other partitions go on.",
+            "%s/%d halted: the record at offset %d cannot be read (%s, %s). "
+            "The other partitions go on; reading could go on at offset %d.",
             *partition,
-            offset,
-            cause,
-            problem.error,
+            unreadable.offset,
+            unreadable.cause,
+            error,
+            unreadable.skip_to,
         )
-        self.observer.on_halt(partition, offset, cause)
+        self.observer.on_halt(partition, unreadable.offset, unreadable.cause)
 
     async def _reposition(self, partition: Partition, lost_from: int | None) -> None:
         """Go on where the log still has records; the policy is ``consumer_auto_offset_reset``."""
@@ -276,38 +255,21 @@ class BatchConsumer(driver.Consumer):
         except (KafkaError, TimeoutError) as exc:
             log.warning("%s/%d: no position yet, trying again: %r", *partition, exc)
             return
-        if epoch == self._epoch:
-            self._restart_at(partition, offset, lost_from)
-
-    def _restart_at(self, partition: Partition, offset: int, lost_from: int | None) -> None:
-        now = monotonic()
-        tracker = self._trackers.get(partition)
-        if tracker is None or offset < tracker.read_to:
-            committed = tracker.committed if tracker is not None else None
-            if tracker is not None:
-                self._abandon(partition, tracker.abandon_unfinished())
-            self._trackers[partition] = PartitionTracker(offset, committed=committed, now=now)
-        else:
-            tracker.skip_to(offset, now)
+        if epoch != self._epoch:
+            return
+        self._partitions.move_to(partition, offset, monotonic())
         if lost_from is not None:
-            self._ends.pop(partition, None)
             log.error("%s/%d: offset %d is gone, reading on at %d", *partition, lost_from, offset)
             self.observer.on_offsets_lost(partition, lost_from, offset)
 
     # -- acknowledging -------------------------------------------------------------------------------------------
 
     def _complete(self, batch: RecordBatch) -> bool:
-        tracker = self._trackers.get(batch.partition)
-        if tracker is None or not tracker.complete(batch, monotonic()):
-            self.observer.on_late_completion(batch.partition, len(batch.records))
+        if not self._partitions.complete(batch, monotonic()):
             return False
         self._finished.set()
         self._make_room()
         return True
-
-    def _abandon(self, partition: Partition, batches: Iterable[RecordBatch]) -> None:
-        for batch in batches:
-            self.observer.on_abandoned(partition, len(batch.records))
 
     def ack(self, message: Message) -> bool:
         """Do nothing: agents acknowledge batches, not messages."""
@@ -340,7 +302,7 @@ class BatchConsumer(driver.Consumer):
             return await self._commit_watermarks() in (None, CommitOutcome.DONE)
 
     async def _commit_watermarks(self) -> CommitOutcome | None:
-        offsets = {p: tracker.watermark for p, tracker in self._trackers.items() if tracker.uncommitted}
+        offsets = self._partitions.to_commit()
         if not offsets:
             return None
         try:
@@ -362,7 +324,7 @@ class BatchConsumer(driver.Consumer):
 
     async def wait_empty(self) -> None:
         """Drain: give up what nobody began, let the rest finish by the deadline, commit."""
-        if self._trackers:
+        if self._partitions.trackers:
             await self._drain()
 
     async def _drain(self) -> None:
@@ -371,21 +333,17 @@ class BatchConsumer(driver.Consumer):
         stopping = self.app.should_stop
         if stopping:
             deadline = self.app.stop_deadline()  # type: ignore[attr-defined]
-        for partition, tracker in self._trackers.items():
-            self._abandon(partition, tracker.abandon_queued())
-        while self._running() and (left := deadline - monotonic()) > 0:
+        self._partitions.abandon_queued()
+        while self._partitions.running and (left := deadline - monotonic()) > 0:
             self._finished.clear()
             await self._wait_finished(left)
-        left_behind = self._running()
+        left_behind = self._partitions.running
         if left_behind:
             log.warning("Drain deadline passed: %d started batches will be replayed.", left_behind)
         await self._commit_until(deadline)
         if stopping:
-            self.abandoned_at_shutdown = left_behind + sum(t.uncommitted for t in self._trackers.values())
+            self.abandoned_at_shutdown = left_behind + len(self._partitions.to_commit())
         self.observer.on_drained(monotonic() - began, left_behind)
-
-    def _running(self) -> int:
-        return sum(tracker.started for tracker in self._trackers.values())
 
     async def _wait_finished(self, seconds: float) -> None:
         try:
@@ -411,7 +369,7 @@ class BatchConsumer(driver.Consumer):
             self._epoch += 1
             partitions = {Partition(*tp) for tp in revoked}
             for partition in partitions:
-                self._forget(partition)
+                self._partitions.forget(partition)
             if partitions:
                 self.observer.on_revoked(partitions)
         except Exception as exc:
@@ -419,14 +377,6 @@ class BatchConsumer(driver.Consumer):
             await self.crash(exc)
             raise
         await super().on_partitions_revoked(revoked)
-
-    def _forget(self, partition: Partition) -> None:
-        tracker = self._trackers.pop(partition, None)
-        if tracker is not None:
-            self._abandon(partition, tracker.abandon_unfinished())
-        self._held.pop(partition, None)
-        self._halted.pop(partition, None)
-        self._ends.pop(partition, None)
 
     async def on_partitions_assigned(self, assigned: set[TP], generation_id: int = 0) -> None:
         """Tell the observer before anything is fetched, then let Faust set up its streams."""
@@ -449,28 +399,22 @@ class BatchConsumer(driver.Consumer):
         if epoch != self._epoch:
             return
         now = monotonic()
-        for partition, offset in {**committed, **fresh}.items():
-            known = committed.get(partition)
-            self._trackers.setdefault(partition, PartitionTracker(offset, committed=known, now=now))
+        for partition, offset in (committed | fresh).items():
+            self._partitions.begin_at(partition, offset, committed=committed.get(partition), now=now)
 
     @Service.task
     async def _watch_ends(self) -> None:
         async for _ in self.itertimer(END_OFFSETS_INTERVAL, name="end offsets"):
-            if self._trackers and self.flow_active:
+            if self._partitions.trackers and self.flow_active:
                 await self._refresh_ends()
 
     async def _refresh_ends(self) -> None:
         epoch = self._epoch
         try:
-            ask = self._on_thread(self._thread.fetch_end_offsets(list(self._trackers)))
+            ask = self._on_thread(self._thread.fetch_end_offsets(list(self._partitions.trackers)))
             ends = await asyncio.wait_for(ask, POSITION_TIMEOUT)
         except (KafkaError, TimeoutError) as exc:
             log.info("Ends of the logs are not known at the moment: %r", exc)
             return
-        if epoch != self._epoch:
-            return
-        self._ends.update(ends)
-        now = monotonic()
-        for partition, tracker in self._trackers.items():
-            if not len(tracker) and tracker.watermark >= ends.get(partition, tracker.watermark):
-                tracker.progressed_at = now
+        if epoch == self._epoch:
+            self._partitions.note_ends(ends, monotonic())

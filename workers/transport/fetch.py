@@ -14,14 +14,10 @@ from enum import Enum, auto
 from aiokafka import ConsumerRecord, TopicPartition
 from aiokafka.consumer.fetcher import Fetcher, FetchResult
 from aiokafka.consumer.subscription_state import TopicPartitionState
-from aiokafka.errors import (
-    CorruptRecordException,
-    NoOffsetForPartitionError,
-    OffsetOutOfRangeError,
-    RecordTooLargeError,
-)
+from aiokafka.errors import NoOffsetForPartitionError, OffsetOutOfRangeError, RecordTooLargeError
 
 from workers.transport.observer import HaltCause
+from workers.transport.salvage import Unreadable
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,12 +62,15 @@ class Trouble(Enum):
 
 @dataclass(frozen=True, slots=True)
 class FetchProblem:
-    """Trouble at ``offset`` (None where there is no position yet); ``error`` is the name of the client's error."""
+    """Trouble at ``offset`` (None where there is no position yet); ``error`` is the name of the client's error.
+
+    ``unreadable`` says which records, where that is the trouble.
+    """
 
     trouble: Trouble
     offset: int | None
     error: str
-    cause: HaltCause | None = None
+    unreadable: Unreadable | None = None
 
 
 def record_size(record: ConsumerRecord) -> int:
@@ -133,11 +132,9 @@ class ChunkReader:
             if self._suspects.get(tp, position) < position:
                 del self._suspects[tp]
             return chunk, None
-        if self._suspects.get(tp) != position:
-            self._suspects[tp] = position
-            return chunk, None
-        del self._suspects[tp]
-        return chunk, FetchProblem(Trouble.UNREADABLE, position, type(failure).__name__, _cause_of(failure))
+        confirmed = self._suspects.get(tp) == position
+        self._suspects[tp] = position
+        return chunk, FetchProblem(Trouble.UNREADABLE, position, type(failure).__name__) if confirmed else None
 
     def _error_of(self, error: Exception, tp: TopicPartition, state: TopicPartitionState) -> FetchProblem | None:
         name = type(error).__name__
@@ -150,18 +147,11 @@ class ChunkReader:
         if isinstance(error, RecordTooLargeError) and position is not None:
             # The client has stepped over the record already, although nobody has read it.
             self._fetcher.seek_to(tp, position - 1)
-            return FetchProblem(Trouble.UNREADABLE, position - 1, name, HaltCause.TOO_LARGE_TO_FETCH)
+            too_large = Unreadable(position - 1, position, HaltCause.TOO_LARGE_TO_FETCH)
+            return FetchProblem(Trouble.UNREADABLE, position - 1, name, too_large)
         return FetchProblem(Trouble.REFUSED, position, name)
 
     def _release(self, tp: TopicPartition) -> None:
         """Let aiokafka fetch this partition again."""
         del self._fetcher._records[tp]
         self._fetcher._notify(self._fetcher._wait_consume_future)
-
-
-def _cause_of(failure: Exception) -> HaltCause:
-    if isinstance(failure, CorruptRecordException):
-        return HaltCause.BAD_CRC
-    if isinstance(failure, UnicodeDecodeError):
-        return HaltCause.BAD_HEADER_KEY
-    return HaltCause.UNREADABLE

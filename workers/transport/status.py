@@ -29,6 +29,7 @@ class PartitionStatus:
         progressed_at: monotonic seconds when the watermark last moved, or when the partition last had nothing to do.
         held_for: reason given by `BatchConsumer.hold`, None when not held.
         halted_at: offset of the record that cannot be read, None when not halted.
+        skip_to: first offset behind it that can be read, for `BatchConsumer.resume`.
     """
 
     partition: Partition
@@ -40,6 +41,7 @@ class PartitionStatus:
     progressed_at: float
     held_for: str | None
     halted_at: int | None
+    skip_to: int | None = None
 
     @property
     def lag(self) -> int | None:

@@ -5,26 +5,31 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.consumer.fetcher import Fetcher
 from aiokafka.coordinator.assignors.range import RangePartitionAssignor
-from aiokafka.errors import CommitFailedError, ConsumerStoppedError, IllegalStateError, KafkaError
+from aiokafka.errors import CommitFailedError, ConsumerStoppedError, IllegalStateError, KafkaError, for_code
+from aiokafka.protocol.fetch import FetchRequest
 from aiokafka.structs import OffsetAndMetadata
 from faust.exceptions import ConsumerNotStarted, ImproperlyConfigured
 from faust.transport.drivers.aiokafka import AIOKafkaConsumerThread, Transport, server_list
 
 from workers.metrics.labels import CommitOutcome
 from workers.records import Partition
-from workers.transport.fetch import Chunk, ChunkReader, FetchProblem, Limits
+from workers.transport.fetch import Chunk, ChunkReader, FetchProblem, Limits, Trouble, record_size
+from workers.transport.salvage import salvage
 
 if TYPE_CHECKING:
     from workers.transport.options import TransportOptions
 
 log = logging.getLogger(__name__)
+
+SALVAGE_SECONDS = 5.0
+"""How long the second look at an unreadable record may hold up the other partitions."""
 
 
 @dataclass(slots=True)
@@ -32,7 +37,7 @@ class Drained:
     """What one drain brought, and the group's generation at that moment."""
 
     generation: int
-    chunks: dict[Partition, Chunk] = field(default_factory=dict)
+    chunks: list[tuple[Partition, Chunk]] = field(default_factory=list)
     problems: dict[Partition, FetchProblem] = field(default_factory=dict)
 
     def __bool__(self) -> bool:
@@ -122,6 +127,9 @@ class BatchConsumerThread(AIOKafkaConsumerThread):
             if not drained:
                 await self._wait_for_data(fetcher, seconds)
                 drained = self._drain_now(consumer, ready, limits)
+            for partition, problem in list(drained.problems.items()):
+                if problem.trouble is Trouble.UNREADABLE and problem.unreadable is None:
+                    await self._read_around(consumer, drained, partition, problem)
             return drained
         finally:
             subscriptions._fetch_count -= 1
@@ -169,11 +177,49 @@ class BatchConsumerThread(AIOKafkaConsumerThread):
                 continue
             chunk, problem = self._reader.read(tp, assignment.state_value(tp), limits)
             if chunk is not None:
-                drained.chunks[partition] = chunk
+                drained.chunks.append((partition, chunk))
                 taken += chunk.nbytes
             if problem is not None:
                 drained.problems[partition] = problem
         return drained
+
+    async def _read_around(
+        self, consumer: AIOKafkaConsumer, drained: Drained, partition: Partition, problem: FetchProblem
+    ) -> None:
+        """Find out which record cannot be read, and read those before it; without an answer it is tried again."""
+        del drained.problems[partition]
+        tp, position = TopicPartition(*partition), problem.offset
+        if position is None:
+            return
+        try:
+            data = await asyncio.wait_for(self._fetch_raw(consumer, tp, position), SALVAGE_SECONDS)
+            salvaged = salvage(tp, data, position)
+            consumer.seek(tp, salvaged.next)
+        except (KafkaError, LookupError, TimeoutError) as exc:
+            log.warning("%s/%d: no second look at offset %d yet: %r", *partition, position, exc)
+            return
+        if salvaged.next > position:
+            nbytes = sum(record_size(record) for record in salvaged.records)
+            drained.chunks.append((partition, Chunk(position, salvaged.next, salvaged.records, nbytes)))
+        if salvaged.unreadable is not None:
+            offset = salvaged.unreadable.offset
+            drained.problems[partition] = replace(problem, offset=offset, unreadable=salvaged.unreadable)
+
+    async def _fetch_raw(self, consumer: AIOKafkaConsumer, tp: TopicPartition, offset: int) -> bytes:
+        fetcher = consumer._fetcher
+        leader = fetcher._client.cluster.leader_for_partition(tp)
+        request = FetchRequest(
+            fetcher._fetch_max_wait_ms,
+            1,
+            fetcher._fetch_max_bytes,
+            fetcher._isolation_level,
+            [(tp.topic, [(tp.partition, offset, fetcher._max_partition_fetch_bytes)])],
+        )
+        response = await fetcher._client.send(leader, request)
+        ((_, ((_, error_code, *parts),)),) = response.topics
+        if error_code:
+            raise for_code(error_code)
+        return bytes(parts[-1] or b"")
 
     # -- positions -----------------------------------------------------------------------------------------------
 
