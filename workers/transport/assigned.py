@@ -41,7 +41,7 @@ class AssignedPartitions:
     def has_room(self, partition: Partition) -> bool:
         """Whether another batch of the partition may be delivered."""
         tracker = self.trackers.get(partition)
-        return not self.is_stopped(partition) and (tracker is None or len(tracker) < self._options.max_in_flight)
+        return not self.is_stopped(partition) and (tracker is None or tracker.in_flight < self._options.max_in_flight)
 
     def begin_at(self, partition: Partition, offset: int, *, committed: int | None, now: float) -> PartitionTracker:
         """Return the tracker of the partition; a new one starts at ``offset``."""
@@ -101,7 +101,7 @@ class AssignedPartitions:
         """Take note of the ends of the logs; a partition that has reached its end is not late."""
         self._ends.update(ends)
         for partition, tracker in self.trackers.items():
-            if not len(tracker) and tracker.watermark >= ends.get(partition, tracker.watermark):
+            if not tracker.in_flight and tracker.watermark >= ends.get(partition, tracker.watermark):
                 tracker.progressed_at = now
 
     def status(self, partition: Partition, *, seen_end: int | None, since: float) -> PartitionStatus:
@@ -113,7 +113,7 @@ class AssignedPartitions:
             watermark=tracker.watermark if tracker else None,
             committed=tracker.committed if tracker else None,
             end_offset=max((end for end in ends if end is not None), default=None),
-            batches_in_flight=len(tracker) if tracker else 0,
+            batches_in_flight=tracker.in_flight if tracker else 0,
             bytes_in_flight=tracker.nbytes if tracker else 0,
             progressed_at=tracker.progressed_at if tracker else since,
             held_for=self.held.get(partition),

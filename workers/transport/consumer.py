@@ -104,9 +104,7 @@ class BatchConsumer(driver.Consumer):
 
     def release(self, partition: Partition) -> None:
         """Take back `hold`; no effect when it is not held."""
-        if self._held.pop(partition, None) is not None:
-            if (tracker := self._trackers.get(partition)) is not None:
-                tracker.progressed_at = monotonic()
+        if self._partitions.release(partition, monotonic()):
             self._make_room()
 
     async def resume(self, partition: Partition, offset: int) -> None:
@@ -314,9 +312,7 @@ class BatchConsumer(driver.Consumer):
         except ConsumerStoppedError:
             outcome = CommitOutcome.FAILED
         if outcome is CommitOutcome.DONE:
-            for partition, offset in offsets.items():
-                if (tracker := self._trackers.get(partition)) is not None:
-                    tracker.committed = offset
+            self._partitions.committed(offsets)
         self.observer.on_commit(outcome, offsets)
         return outcome
 

@@ -25,7 +25,8 @@ class PartitionTracker:
         self.committed = committed
         self.progressed_at = now
 
-    def __len__(self) -> int:
+    @property
+    def in_flight(self) -> int:
         """Batches in flight, finished ones behind an unfinished one included."""
         return len(self._queue)
 
