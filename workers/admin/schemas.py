@@ -7,6 +7,7 @@ Source: docs/reference/schemas.md, "Evolution".
 
 from __future__ import annotations
 
+import copy
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -14,6 +15,8 @@ from itertools import combinations
 from pathlib import Path
 from typing import Final
 from uuid import UUID
+
+import fastavro
 
 from workers.admin.schema_compatibility import incompatibilities
 from workers.admin.schema_rules import Problem, subject_problems
@@ -56,8 +59,14 @@ def _check_subject(
     for version, document in documents.items():
         try:
             tree = parse_schema(document, _MAX_DEPTH)
-        except UnsupportedSchemaError as error:
-            problems.append(Problem(_file(subject, version), error.field, str(error), "See docs/reference/schemas.md."))
+            fastavro.parse_schema(copy.deepcopy(document))  # names and defaults
+        except (UnsupportedSchemaError, fastavro.schema.SchemaParseException) as error:
+            field = error.field if isinstance(error, UnsupportedSchemaError) else None
+            problems.append(
+                Problem(
+                    _file(subject, version), field, f"is no schema we use: {error}", "See docs/reference/schemas.md."
+                )
+            )
             continue
         if isinstance(tree, RecordType):
             trees[version] = tree
