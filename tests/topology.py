@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, cast
 
 import fastavro
 
@@ -22,7 +22,7 @@ from workers.serde.limits import TURN_LIMITS
 from workers.serde.local_registry import LocalRegistry
 from workers.serde.records import RecordDecoder
 from workers.serde.resolver import CachingResolver
-from workers.serde.schemas import load, load_ids
+from workers.serde.schemas import Schema, load, load_ids
 from workers.testing.traffic import GeneratedRecord
 
 APPEND_MS = 1_796_000_100_000
@@ -46,7 +46,9 @@ def decoded(subject: str, output: Output) -> dict[str, Any]:
     """Return the value of ``output``, read by the plain library with our schema."""
     assert output.value is not None
     assert output.value[:5] == b"\x00" + load_ids()[subject][1].id.to_bytes(4, "big")
-    value = fastavro.schemaless_reader(io.BytesIO(output.value[5:]), fastavro.parse_schema(plain(load(subject))))
+    value = fastavro.schemaless_reader(
+        io.BytesIO(output.value[5:]), fastavro.parse_schema(cast("Schema", plain(load(subject))))
+    )
     assert isinstance(value, dict)
     return value
 

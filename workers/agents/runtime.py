@@ -45,6 +45,7 @@ class Runtime(SilentObserver):
         self._services = services
         self._accounts = accounts
         self._exporter = exporter
+        self._in_service = True
         self._gauges = Gauges(exporter)
         self._health = HealthState()
         self._server: HealthServer | None = None
@@ -80,6 +81,7 @@ class Runtime(SilentObserver):
 
     def drain(self) -> None:
         """Report that the worker is about to stop, and no longer ready."""
+        self._in_service = False
         self._health.set(Check.NOT_DRAINING, False, "the worker is stopping")
         self._exporter.set(m.UP_STAGE, 0, Pipeline.TURNS)
 
@@ -129,7 +131,7 @@ class Runtime(SilentObserver):
         self._health.set(Check.STATE, not waiting, f"{len(waiting)} partitions wait for their state")
         for state, count in self._services.schemas_held().items():
             self._exporter.set(m.SCHEMA_IDS, count, state)
-        self._exporter.set(m.UP_STAGE, float(self._health.readiness().ok), Pipeline.TURNS)
+        self._exporter.set(m.UP_STAGE, float(self._in_service and bool(self._assigned) and not waiting), Pipeline.TURNS)
         self._services.show_policy()
 
     # -- lanes: hold and release -----------------------------------------------------------------------------------

@@ -12,6 +12,7 @@ from topology import APPEND_MS, TurnTopology, decoded, encoder, stored
 from workers.keys import encode_key, partition_of
 from workers.metrics import catalogue as m
 from workers.metrics.labels import End
+from workers.metrics.spec import Metric
 from workers.processing.fidelity.catalogue import RULES_EDITION
 from workers.processing.outcome import RecordResult
 from workers.processing.policy import Policy
@@ -48,7 +49,7 @@ def verdict_of(result: RecordResult) -> dict[str, Any]:
     return decoded("fidelity", output)
 
 
-def counted(result: RecordResult, metric: m.Metric) -> int:
+def counted(result: RecordResult, metric: Metric) -> int:
     return sum(n for (counted_metric, _), n in result.tally.counts.items() if counted_metric is metric)
 
 
