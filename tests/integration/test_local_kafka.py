@@ -9,6 +9,7 @@ import socket
 import ssl
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -22,7 +23,7 @@ from aiokafka.errors import TopicAuthorizationFailedError
 from workers.errors import ConfigurationError, UnreachableError
 from workers.testing.kafka_io import Message, produce, read_to_end
 from workers.testing.kafka_topics import TopicFactory
-from workers.testing.local_kafka import LocalKafka, cluster
+from workers.testing.local_kafka import KafkaStartError, LocalKafka, cluster
 from workers.testing.local_kafka.jars import cache_folder, kafka_jars
 from workers.testing.local_kafka.java import find_java
 from workers.testing.local_kafka.ports import free_ports
@@ -55,6 +56,11 @@ def processes_about(folder: Path) -> dict[int, str]:
 def broker_pid(folder: Path) -> int:
     (pid,) = [pid for pid, line in processes_about(folder).items() if "kafka.Kafka" in line and "guard.py" not in line]
     return pid
+
+
+def parent_of(pid: int) -> int:
+    # The second field, the name in parentheses, may hold spaces.
+    return int(Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[1])
 
 
 @contextmanager
@@ -100,6 +106,40 @@ def test_no_broker_outlives_a_command_that_is_killed(tmp_path: Path) -> None:
 
         wait_until(lambda: not processes_about(folder), "all processes of the local Kafka are gone")
         wait_until(lambda: not folder.exists(), "its data is removed")
+
+
+def test_a_signal_during_the_start_leaves_nothing_behind(tmp_path: Path) -> None:
+    environment = os.environ | {"TMPDIR": str(tmp_path)}
+    process = subprocess.Popen(UP, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
+    try:
+        wait_until(lambda: any("java" in line for line in processes_about(tmp_path).values()), "a JVM runs")
+        process.terminate()
+        output, _ = process.communicate(timeout=30)
+    finally:
+        process.kill()
+
+    assert process.returncode == 0
+    assert output == ""
+    assert processes_about(tmp_path) == {}
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_broker_outlives_the_thread_that_started_it_but_not_its_guard() -> None:
+    kafka = LocalKafka()
+    try:
+        starter = threading.Thread(target=kafka.start)
+        starter.start()
+        starter.join()
+        pid = broker_pid(kafka.folder)
+        kafka.check_running()
+
+        os.kill(parent_of(pid), signal.SIGKILL)
+
+        wait_until(lambda: not processes_about(kafka.folder), "the broker is gone")
+        with pytest.raises(KafkaStartError):
+            kafka.check_running()
+    finally:
+        kafka.stop()
 
 
 def test_a_broker_that_dies_ends_the_command_with_what_its_log_says(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import sys
@@ -68,28 +69,19 @@ class Broker:
         (self._folder / "server.properties").write_text(properties, encoding="utf-8")
         (self._folder / "log4j2.properties").write_text(LOG4J, encoding="utf-8")
 
-    def begin_format(self, cluster_id: str, users: dict[str, str]) -> subprocess.Popen[bytes]:
-        """Start the formatting of the data folder, with SCRAM credentials of ``users`` (name → password)."""
+    def start_new(self, cluster_id: str, users: dict[str, str]) -> None:
+        """Format the data folder, with SCRAM credentials of ``users`` (name → password), and start; returns at once."""
         scram = [
             word
             for name, password in users.items()
             for word in ("--add-scram", f"SCRAM-SHA-512=[name={name},password={password}]")
         ]
         arguments = ("format", "-t", cluster_id, "-c", str(self._folder / "server.properties"), *scram)
-        command = self._java("kafka.tools.StorageTool", *arguments, options=_SHORT_LIVED)
-        with self.log.open("ab") as output:
-            return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=output)
+        self._start(self._java("kafka.tools.StorageTool", *arguments, options=_SHORT_LIVED), self._server())
 
     def start(self) -> None:
-        """Start the JVM; returns at once."""
-        self._log_start = self.log.stat().st_size
-        command = self._java("kafka.Kafka", str(self._folder / "server.properties"), options=_HEAP)
-        self._guard = subprocess.Popen(
-            [sys.executable, "-I", guard.__file__, str(self._cluster_folder), str(self.log), *command],
-            stdin=subprocess.PIPE,
-            # Ctrl-C on the terminal reaches the owner alone, which then stops the brokers in its own order.
-            start_new_session=True,
-        )
+        """Start on the data that is there; returns at once."""
+        self._start(self._server())
 
     @property
     def running(self) -> bool:
@@ -127,6 +119,19 @@ class Broker:
         with self.log.open("rb") as log:
             log.seek(self._log_start)
             return log.read().decode(errors="replace")
+
+    def _start(self, *commands: list[str]) -> None:
+        self._log_start = self.log.stat().st_size if self.log.exists() else 0
+        self.log.touch()
+        self._guard = subprocess.Popen(
+            [sys.executable, "-I", guard.__file__, str(self._cluster_folder), str(self.log), json.dumps(commands)],
+            stdin=subprocess.PIPE,
+            # Ctrl-C on the terminal reaches the owner alone, which then stops the brokers in its own order.
+            start_new_session=True,
+        )
+
+    def _server(self) -> list[str]:
+        return self._java("kafka.Kafka", str(self._folder / "server.properties"), options=_HEAP)
 
     def _order(self, order: bytes) -> None:
         process = self._guard

@@ -162,12 +162,8 @@ class LocalKafka:
         for broker in self._brokers:
             broker.configure(server_properties(broker.node, self._ports, broker.data, self._keystore))
         cluster_id = _new_cluster_id()
-        formats = [(broker, broker.begin_format(cluster_id, self.users)) for broker in self._brokers]
-        for broker, process in formats:
-            if process.wait() != 0:
-                raise KafkaStartError(f"formatting broker {broker.node} failed:\n{broker.log_excerpt()}")
         for broker in self._brokers:
-            broker.start()
+            broker.start_new(cluster_id, self.users)
         nodes = [broker.node for broker in self._brokers]
         self._wait_until_ready(nodes, set(nodes))
         self._create_offsets_topic()

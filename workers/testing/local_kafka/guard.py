@@ -1,18 +1,20 @@
 """The process between us and one broker's JVM, so that no JVM outlives whoever started it.
 
-Run as a script: ``python -I guard.py FOLDER LOG COMMAND…``. Its standard input is a pipe held by the owner:
+Run as a script: ``python -I guard.py FOLDER LOG COMMANDS``; COMMANDS is a JSON list of command lines, run one after the
+other as long as they succeed. Its standard input is a pipe held by the owner:
 
 - ``stop`` or ``kill`` and a line end: SIGTERM or SIGKILL to the JVM, the data stays;
 - end of file: the owner is gone, whatever killed it; SIGKILL to the JVM, and FOLDER is removed.
 
-It exits with the JVM's status. On Linux the kernel kills the JVM when the guard itself is killed: the parent-death
-signal is tied to the thread that forked, and the guard has just one, which the owner cannot promise. Standard library
-only.
+It exits with the status of the last JVM. On Linux the kernel kills the JVM when the guard itself is killed: the
+parent-death signal is tied to the thread that forked, and the guard has just one, which the owner cannot promise.
+Standard library only.
 """
 
 from __future__ import annotations
 
 import ctypes
+import json
 import os
 import select
 import shutil
@@ -26,13 +28,21 @@ STOP = b"stop\n"
 KILL = b"kill\n"
 
 
-def main(arguments: list[str]) -> int:
-    """Run the JVM until it ends by itself or the owner asks or vanishes; return its exit status."""
-    folder, log, *command = arguments
+def main(folder: str, log: str, commands: str) -> int:
+    """Run the JVMs until they end by themselves or the owner asks or vanishes; return the last exit status."""
     # Ctrl-C and a closed terminal are for the owner to handle.
     for ignored in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM):
         signal.signal(ignored, signal.SIG_IGN)
     child_ended = _wake_on_child()
+    status = 0
+    for command in json.loads(commands):
+        status = _run(command, folder, log, child_ended)
+        if status != 0:
+            break
+    return status
+
+
+def _run(command: list[str], folder: str, log: str, child_ended: int) -> int:
     with Path(log).open("ab") as output:
         jvm = subprocess.Popen(
             command,
@@ -80,4 +90,4 @@ def _remove(folder: str) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main(*sys.argv[1:]))
