@@ -44,6 +44,13 @@ _KINDS = [kind.value for kind in BadKind]
     "--state-writes", type=click.FloatRange(0, 1), default=0.0, help="Share of conversations with state writes."
 )
 @click.option("--no-incident", is_flag=True, help="Let no code path forget the moderation version.")
+@click.option(
+    "--incident-after",
+    type=click.IntRange(min=0),
+    default=0,
+    show_default=True,
+    help="Turns before the release of that code path that forgets it.",
+)
 @click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
 @settings_options
 def command(
@@ -54,6 +61,7 @@ def command(
     kinds: tuple[str, ...],
     state_writes: float,
     no_incident: bool,
+    incident_after: int,
     form: str,
     settings: Settings,
 ) -> None:
@@ -69,6 +77,7 @@ def command(
         bad_kinds=tuple(BadKind(kind) for kind in kinds) or TURN_KINDS,
         state_write_share=state_writes,
         incident=not no_incident,
+        incident_after=incident_after,
         topic_prefix=settings.topics.prefix,
     )
     published = asyncio.run(_publish(plan, turns, rate, settings))

@@ -23,7 +23,7 @@ from workers.serde.schemas import load, load_ids, to_text
 from workers.serde.validation import validate_state_write, validate_turn
 from workers.serde.wire_format import Frame, Tombstone, parse
 from workers.testing.traffic import TURN_KINDS, BadKind, Expected, GeneratedRecord, TrafficPlan, stepping_clock
-from workers.testing.traffic.fleet import FORGETFUL_PATH
+from workers.testing.traffic.fleet import FORGETFUL_BUILD, FORGETFUL_PATH
 from workers.testing.traffic.manifests import SHAPES
 
 NOT_FROM_BYTES = {Reason.SCHEMA_REJECTED, Reason.SCHEMA_RESOLUTION, Reason.DECODE_FAILED}
@@ -160,6 +160,19 @@ def test_only_the_forgetful_path_is_incomplete_and_only_during_the_incident() ->
     assert paths.pop(FORGETFUL_PATH) == {False}
     assert set().union(*paths.values()) == {True}
     assert all(record.expected.complete for record in TrafficPlan(seed=4, incident=False).records(1_000))
+
+
+def test_an_incident_that_comes_later_begins_with_a_release_of_its_path() -> None:
+    seen = []
+    for record in TrafficPlan(seed=4, incident_after=500).records(1_000):
+        turn = _decoded(record)
+        assert isinstance(turn, dict)
+        if turn["producer"]["path"] == FORGETFUL_PATH:
+            seen.append((record.expected.complete, turn["producer"]["build_id"] == FORGETFUL_BUILD))
+    before, after = seen.index((False, True)), seen.count((False, True))
+    assert seen == [(True, False)] * before + [(False, True)] * after
+    assert before > 3
+    assert after > 3
 
 
 def test_event_times_follow_the_clock() -> None:

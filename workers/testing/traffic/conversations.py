@@ -9,6 +9,7 @@ from random import Random
 from typing import Any, Final, NamedTuple
 
 from workers.testing.traffic.fleet import (
+    FORGETFUL_BUILD,
     FORGETFUL_PATH,
     MODELS,
     MODERATION_VERSIONS,
@@ -101,12 +102,16 @@ class Conversation:
 
 
 class Conversations:
-    """Draws one turn after the other from the open conversations; the same ``rng`` state gives the same turns."""
+    """Draws one turn after the other from the open conversations; the same ``rng`` state gives the same turns.
 
-    def __init__(self, rng: Random, clock: Clock, *, incident: bool, state_write_share: float) -> None:
+    ``incident_after`` is the number of turns before the incident, None for none.
+    """
+
+    def __init__(self, rng: Random, clock: Clock, *, incident_after: int | None, state_write_share: float) -> None:
         self._rng = rng
         self._clock = clock
-        self._incident = incident
+        self._incident_after = incident_after
+        self._deployed_at: int | None = None
         self._state_write_share = state_write_share
         self._manifests = ManifestMaker(rng)
         self._count = itertools.count(1)
@@ -116,10 +121,13 @@ class Conversations:
 
     def steps(self) -> Iterator[Step]:
         """Yield turns for ever; a conversation that ends is replaced by a new one."""
-        while True:
+        for number in itertools.count():
             slot = self._rng.randrange(OPEN_CONVERSATIONS)
             conversation = self._open[slot]
-            yield self._step(conversation)
+            now = self._clock()
+            if self._deployed_at is None and self._incident_after is not None and number >= self._incident_after:
+                self._deployed_at = now
+            yield self._step(conversation, now)
             if self._rng.random() < 1 / MEAN_TURNS:
                 self._open[slot] = self._new()
 
@@ -142,8 +150,7 @@ class Conversations:
             logged=rng.random() < self._state_write_share,
         )
 
-    def _step(self, conversation: Conversation) -> Step:
-        now = self._clock()
+    def _step(self, conversation: Conversation, now: int) -> Step:
         before = self._opening_writes(conversation, now) if conversation.logged and not conversation.turns else []
         turn = self._turn(conversation, now)
         return Step(turn, before, self._closing_writes(conversation, now))
@@ -158,7 +165,7 @@ class Conversations:
         manifest, level = self._manifests.draw(
             service, conversation.definition, conversation.version, model, turn_id, now, _QUESTIONS[talk]
         )
-        forgetful = self._incident and conversation.path == FORGETFUL_PATH
+        forgetful = self._deployed_at is not None and conversation.path == FORGETFUL_PATH
         record = {
             "tenant": conversation.tenant,
             "conversation_id": conversation.id,
@@ -167,7 +174,7 @@ class Conversations:
             "user_key": conversation.user_key,
             "assembled_at": assembled_at,
             "completed_at": now,
-            "producer": self._producer(conversation),
+            "producer": self._producer(conversation, deployed_at=self._deployed_at if forgetful else None),
             "fingerprint": self._fingerprint(conversation, forgetful=forgetful),
             "provider_id": model[0],
             "status": "error" if rng.random() < ERROR_SHARE else "completed",
@@ -177,15 +184,17 @@ class Conversations:
         }
         return GeneratedTurn(record, level, complete=not forgetful)
 
-    def _producer(self, conversation: Conversation) -> dict[str, Any]:
+    def _producer(self, conversation: Conversation, *, deployed_at: int | None) -> dict[str, Any]:
+        """Return the producing process; ``deployed_at`` is when the release of the incident started it, else None."""
         service = conversation.service
-        build = service.builds[conversation.instance % len(service.builds)]
+        build = service.builds[conversation.instance % len(service.builds)] if deployed_at is None else FORGETFUL_BUILD
+        started = self._fleet_started + conversation.instance * 60_000 if deployed_at is None else deployed_at
         return {
             "service": service.name,
             "region": conversation.region,
             "build_id": build,
             "instance_id": f"{service.name}-{conversation.region}-{conversation.instance:02d}",
-            "process_started_at": self._fleet_started + conversation.instance * 60_000,
+            "process_started_at": started,
             "sdk": service.sdk[0],
             "sdk_version": service.sdk[1],
             "path": conversation.path,

@@ -15,7 +15,8 @@ MODELS: Final = (
 MODERATION_VERSIONS: Final = ("mod-2026-09-14", "mod-2026-10-02")
 FORGETFUL_PATH: Final = "batch-import"
 """The code path that leaves the moderation version out of the fingerprint: the incident."""
-
+FORGETFUL_BUILD: Final = "2026.12.0"
+"""The release of that path that brings the incident with it."""
 
 _HOUSE_RULES: Final = (
     " Answer in the language of the last message. Say so when you do not know something. Do not repeat the question. "

@@ -40,6 +40,7 @@ class TrafficPlan:
         bad_kinds: the kinds that bad records are drawn from, evenly.
         state_write_share: share of conversations, 0 to 1, whose state writes are published.
         incident: whether one code path leaves the moderation version out.
+        incident_after: turns before the release of that code path that forgets it.
         topic_prefix: put before topic names.
     """
 
@@ -49,6 +50,7 @@ class TrafficPlan:
     bad_kinds: Sequence[BadKind] = TURN_KINDS
     state_write_share: float = 0.0
     incident: bool = True
+    incident_after: int = 0
     topic_prefix: str = ""
 
     def records(self, turns: int | None, schema_ids: Mapping[str, int] | None = None) -> Iterator[GeneratedRecord]:
@@ -70,7 +72,10 @@ class TrafficPlan:
         topics = {name: self.topic_prefix + name for name in INPUTS}
         bad = BadRecords(rng, encoders, topics)
         conversations = Conversations(
-            rng, self.clock or stepping_clock(), incident=self.incident, state_write_share=self.state_write_share
+            rng,
+            self.clock or stepping_clock(),
+            incident_after=self.incident_after if self.incident else None,
+            state_write_share=self.state_write_share,
         )
         last: GeneratedTurn | None = None
         steps = conversations.steps()
