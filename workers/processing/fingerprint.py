@@ -122,16 +122,19 @@ def verdict_fingerprint(fingerprint: Mapping[str, Any] | None) -> dict[str, Any]
     """Return the fingerprint as the verdict shows it: the values as sent, without those too long or badly keyed.
 
     A text over `MAX_TEXT` characters becomes None. ``state_counts`` becomes a list of {name, count}, sorted by the
-    UTF-8 bytes of the name, and empty when one of its keys is bad or it has too many: part of a map would pass for
-    the whole. The state of the part tells why it is empty.
+    UTF-8 bytes of the name, and None when one of its keys is bad or it has too many: part of a map would pass for
+    the whole. The state of the part tells why it is missing.
     """
     if fingerprint is None:
         return None
     shown = {name: _shown(fingerprint.get(name)) for name in _SHOWN_FIELDS}
-    counts = fingerprint.get("state_counts") or {}
+    counts = fingerprint.get("state_counts")
     # Valid names are ASCII, where the order of characters is that of UTF-8 bytes.
-    names = () if _badly_keyed(counts) else sorted(counts)
-    shown["state_counts"] = [{"name": name, "count": counts[name]} for name in names]
+    shown["state_counts"] = (
+        None
+        if counts is None or _badly_keyed(counts)
+        else [{"name": name, "count": counts[name]} for name in sorted(counts)]
+    )
     return shown
 
 

@@ -1,4 +1,4 @@
-"""Which ways of producing records exist: an inventory for each source partition, bounded, and who has fallen silent.
+"""Which ways of producing records exist: an inventory for each source partition, bounded.
 
 Source: docs/concepts, "Path inventory"; rows are records of the topic ``producer-paths``. All times are append times in
 milliseconds since the epoch, so that reading the log again gives the same inventory.
@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import json
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping
-from datetime import timedelta
+from collections.abc import Mapping
 from hashlib import sha256
 from typing import Any, Final, Literal, NamedTuple
 
@@ -28,7 +27,6 @@ _DAYS: Final = 7
 _DAY_MS: Final = 86_400_000
 _SCAN_MS: Final = 1_000
 _LONGEST: Final = 256
-_MILLISECOND: Final = timedelta(milliseconds=1)
 
 Kind = Literal["turns", "state_writes"]
 _PRODUCER_FIELD: Final[Mapping[Kind, str]] = {"turns": "producer", "state_writes": "writer"}
@@ -49,17 +47,6 @@ class PathKey(NamedTuple):
     def subject(self) -> dict[str, str | None]:
         """Return the subject of the alert PathFirstSeen, whose tenant stands apart."""
         return {name: getattr(self, name) for name in ("service", "release", "sdk", "sdk_version", "path", "schema_id")}
-
-
-class SilentPath(NamedTuple):
-    """A path that was busy and is quiet: ``turns`` in the last seven days, ``last_seen`` in milliseconds."""
-
-    kind: Kind
-    tenant: str
-    service: str
-    path: str
-    turns: int
-    last_seen: int
 
 
 class _Row:
@@ -231,32 +218,6 @@ _KEY_COLUMNS: Final = ("kind", "tenant", "service", "release", "sdk", "sdk_versi
 def key_of_row(row: Mapping[str, Any]) -> PathKey:
     """Return the inventory key of a row of ``producer-paths``, the same in every source partition."""
     return PathKey(*(row[column] for column in _KEY_COLUMNS))
-
-
-def silent_paths(
-    rows: Iterable[Mapping[str, Any]], now: int, min_turns: int, silent_after: timedelta
-) -> list[SilentPath]:
-    """Return the paths that were busy and have been quiet for ``silent_after`` at ``now``, in the order of their names.
-
-    ``rows`` are those of all source partitions: a conversation's partition says nothing about a path. Busy is at least
-    ``min_turns`` in the last seven days (UTC) up to ``now``. Releases, SDKs and schemas of a path count together: a
-    deployment ends a release, not the path.
-    """
-    turns: dict[tuple[Kind, str, str, str], int] = {}
-    last_seen: dict[tuple[Kind, str, str, str], int] = {}
-    since = now // _DAY_MS - _DAYS
-    for row in rows:
-        if not row["tenant"]:
-            continue
-        path = (row["kind"], row["tenant"], row["service"], row["path"])
-        turns[path] = turns.get(path, 0) + sum(day["turns"] for day in row["days"] if day["day"] > since)
-        last_seen[path] = max(last_seen.get(path, 0), row["last_seen"])
-    quiet = silent_after // _MILLISECOND
-    return [
-        SilentPath(*path, turns[path], last_seen[path])
-        for path in sorted(turns)
-        if turns[path] >= min_turns and now - last_seen[path] >= quiet
-    ]
 
 
 def _cut(text: str) -> str:

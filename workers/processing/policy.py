@@ -79,21 +79,12 @@ class Policy(Section):
     keep_firing_for: Annotated[Duration, Field(description="how long an alert goes on after its cause is gone")] = (
         timedelta(minutes=30)
     )
-    resolve_hold: Annotated[
-        Duration, Field(description="an alert that returns within this time continues its episode")
-    ] = timedelta(minutes=30)
     skew: Annotated[
         Duration, Field(description="how far a producer's clock may be ahead of the broker's before it is clamped")
     ] = timedelta(seconds=60)
     own_lag_max: Annotated[
         PositiveDuration, Field(description="own lag above which nothing is concluded: EngramBlind")
     ] = timedelta(minutes=5)
-    path_min_turns: Annotated[
-        Count, Field(description="turns in seven days from which the silence of a path is worth telling")
-    ] = 1_000
-    path_silent_after: Annotated[
-        PositiveDuration, Field(description="how long such a path is quiet before it counts as silent")
-    ] = timedelta(hours=24)
 
     @classmethod
     def from_data(cls, data: object, source: str, today: date) -> Policy:

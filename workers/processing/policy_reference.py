@@ -45,7 +45,7 @@ fidelity_bounds_by_service:
   support-chat: {unreplayable: 0.1}
 
 keep_firing_for: 45m
-path_silent_after: 12h
+own_lag_max: 10m
 """
 
 _STATES: Final = {

@@ -187,13 +187,17 @@ def test_a_verdict_shows_the_values_as_sent() -> None:
     assert shown["state_counts"] == [{"name": "facts", "count": 0}, {"name": "history", "count": 10}]
 
 
-@pytest.mark.parametrize(
-    "counts", [{"facts": 1, "Facts": 2}, {f"p{n}": 1 for n in range(65)}, {"\U0001f600": 1}, {}, None]
-)
+def test_a_verdict_tells_counts_of_nothing_from_no_counts() -> None:
+    shown = verdict_fingerprint(GOOD | {"state_counts": {}})
+    assert shown is not None
+    assert shown["state_counts"] == []
+
+
+@pytest.mark.parametrize("counts", [{"facts": 1, "Facts": 2}, {f"p{n}": 1 for n in range(65)}, {"\U0001f600": 1}, None])
 def test_counts_with_a_bad_or_surplus_key_are_left_out_of_a_verdict(counts: dict[str, int] | None) -> None:
     shown = verdict_fingerprint(GOOD | {"state_counts": counts, "model_id": "m" * 201, "definition_id": "d" * 200})
     assert shown is not None
-    assert shown["state_counts"] == []
+    assert shown["state_counts"] is None
     assert shown["model_id"] is None
     assert shown["definition_id"] == "d" * 200
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-from datetime import timedelta
 from typing import Any
 
 import fastavro
@@ -12,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from workers.processing.paths import OTHER, PathInventory, PathKey, SilentPath, key_of_row, silent_paths
+from workers.processing.paths import OTHER, PathInventory, PathKey, key_of_row
 from workers.records import Partition
 from workers.resources import resource_folder
 
@@ -179,32 +178,3 @@ def busy(path: str, partition: int, turns: int, last_day: int, release: str = "b
         inventory.observe(turn(path, build_id=release), "7", True, START + last_day * DAY + offset, offset)
     [row] = rows_of(inventory, START + 40 * DAY).values()
     return row
-
-
-def test_a_path_is_silent_only_if_it_was_busy_and_is_quiet_in_every_partition_and_release() -> None:
-    rows = [
-        busy("quiet", 1, 5, last_day=1, release="b0"),
-        busy("quiet", 0, 6, last_day=0),
-        busy("deployed", 0, 20, last_day=0, release="b1"),
-        busy("deployed", 0, 1, last_day=2, release="b2"),
-        busy("rare", 0, 9, last_day=0),
-    ]
-
-    def silent(now: int) -> list[SilentPath]:
-        return silent_paths(rows, now, min_turns=10, silent_after=timedelta(hours=24))
-
-    last = START + DAY + 4
-    assert silent(last + DAY - 1) == []
-    assert silent(last + DAY) == [SilentPath("turns", "acme", "chat", "quiet", 11, last)]
-    assert [path.path for path in silent(START + 3 * DAY + 1)] == ["deployed", "quiet"]
-    assert len(silent(START + 7 * DAY - 1)) == 2
-    assert silent(START + 7 * DAY) == []
-
-
-def test_what_found_no_room_is_never_called_silent() -> None:
-    inventory = PathInventory(SOURCE, limit=1)
-    for offset in range(20):
-        inventory.observe(turn(f"p{offset}"), "7", True, START, offset)
-    rows = list(rows_of(inventory, START).values())
-    assert len(rows) == 2
-    assert silent_paths(rows, START + 2 * DAY, 10, timedelta(hours=24)) == []

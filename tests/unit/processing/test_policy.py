@@ -49,7 +49,7 @@ def milliseconds(moment: str) -> int:
         ({"aliases": "latest"}, "aliases: must be a list, got text"),
         ({"skew": 60}, "skew: write a whole number and a unit of ms, s, m, h or d, such as 60s or 30m, got a number"),
         ({"own_lag_max": "0s"}, "own_lag_max: must be more than 0, got text"),
-        ({"path_silent_after": "4000d"}, "path_silent_after: write at most 3650d, got text"),
+        ({"own_lag_max": "4000d"}, "own_lag_max: write at most 3650d, got text"),
         ({"caps": {"count": 0}}, "caps.count: must be greater than or equal to 1, got a number"),
         ({"caps": 3}, "caps: must be a mapping, got a number"),
         ({"n_min": True}, "n_min: must be a whole number, got true or false"),
