@@ -310,7 +310,8 @@ class BatchConsumer(driver.Consumer):
             log.warning("Commit got no answer within %s s; it will be tried again.", self.options.commit_timeout)
             outcome = CommitOutcome.FAILED
         except ConsumerStoppedError:
-            outcome = CommitOutcome.FAILED
+            # The client is gone, and with it the membership.
+            outcome = CommitOutcome.REFUSED
         if outcome is CommitOutcome.DONE:
             self._partitions.committed(offsets)
         self.observer.on_commit(outcome, offsets)
