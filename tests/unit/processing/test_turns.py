@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from hashlib import sha256
 from typing import Any
@@ -18,20 +19,17 @@ from workers.processing.outcome import RecordResult
 from workers.processing.policy import Policy
 from workers.reasons import Reason
 from workers.records import Output, StoredRecord
+from workers.resources import resource_folder
 from workers.testing.traffic import TURN_KINDS, GeneratedRecord, TrafficPlan
-from workers.testing.traffic.conversations import Conversations, stepping_clock
 
-GOLDEN = {"replay-runtime-2/1": "4475a5d9aeed31663bc0799e2848f8a160e0165365fc355a07d0d54d5c376c57"}
-"""SHA-256 of the verdicts of seeded traffic, by edition of the rules."""
+GOLDEN = {"replay-runtime-2/1": "73f8fc944833bcca75b85a7addfb489429205f94cf80c814a361ce0ff12fcc29"}
+"""SHA-256 of the verdicts of the golden turns, by edition of the rules."""
 
 
-def a_turn(seed: int = 0, **changes: object) -> dict[str, Any]:
-    """Return a well-formed turn with a manifest and a complete fingerprint, with ``changes``."""
-    from random import Random
-
-    steps = Conversations(Random(seed), stepping_clock(), incident=False, state_write_share=0).steps()
-    turn = next(step.turn for step in steps if step.turn.level is not None and step.turn.complete)
-    return {**turn.record, **changes}
+def a_turn(**changes: object) -> dict[str, Any]:
+    """Return the golden turn that has everything, with ``changes``."""
+    turn: dict[str, Any] = json.loads((resource_folder("schemas") / "turns/golden/v1/full.json").read_text())
+    return turn | changes
 
 
 def record_of(turn: dict[str, Any], offset: int = 0, **changes: Any) -> StoredRecord:
@@ -44,9 +42,13 @@ async def only(turn: dict[str, Any], **changes: Any) -> RecordResult:
     return result
 
 
-def verdict_of(result: RecordResult) -> dict[str, Any]:
+def verdict_output(result: RecordResult) -> Output:
     (output,) = [output for output in result.outputs if output.topic == "fidelity"]
-    return decoded("fidelity", output)
+    return output
+
+
+def verdict_of(result: RecordResult) -> dict[str, Any]:
+    return decoded("fidelity", verdict_output(result))
 
 
 def counted(result: RecordResult, metric: Metric) -> int:
@@ -90,12 +92,9 @@ async def test_reading_a_partition_again_gives_the_same_bytes_in_the_same_order(
 
 
 async def test_the_bytes_of_verdicts_change_only_with_the_edition_of_the_rules() -> None:
-    traffic = list(TrafficPlan(seed=3).records(300))
     digest = sha256()
-    for result in await TurnTopology().run(stored(traffic)):
-        for output in result.outputs:
-            if output.topic == "fidelity":
-                digest.update(output.value or b"")
+    for path in sorted((resource_folder("schemas") / "turns/golden/v1").glob("*.json")):
+        digest.update(verdict_output(await only(json.loads(path.read_text()))).value or b"")
     assert {RULES_EDITION: digest.hexdigest()} == GOLDEN, "equal turns give other bytes: raise RULES_EDITION"
 
 
