@@ -181,10 +181,10 @@ class SerdeSettings(Section):
     record_items: Size = Field(TURN_LIMITS.record_items, description="Items of all arrays and maps of one record.")
     schema_ids: Size = Field(TURN_LIMITS.schema_ids, description="Writer schemas of one subject that are held.")
 
-    def turn_limits(self) -> Limits:
-        """Return the limits of ``turns`` under these settings."""
+    def limits_of(self, topic: str) -> Limits:
+        """Return the limits of the input ``topic`` (the catalogue's name) under these settings."""
         return replace(
-            TURN_LIMITS,
+            TURN_LIMITS if topic == "turns" else Limits(),
             collection_items=self.collection_items,
             record_items=self.record_items,
             schema_ids=self.schema_ids,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import socket
 import time
-from dataclasses import replace
 from typing import Final
 
 from aiokafka.errors import KafkaError
@@ -28,7 +27,6 @@ from workers.processing.state_writes import StateWriteJudge
 from workers.processing.turns import TurnJudge, TurnOutputs
 from workers.records import Partition
 from workers.serde.encoder import Encoder
-from workers.serde.limits import Limits
 from workers.serde.records import RecordDecoder
 from workers.serde.registry import SchemaRegistry, output_id
 from workers.serde.resolver import CachingResolver
@@ -65,7 +63,8 @@ class Services:
         self._prepared_here: asyncio.Future[tuple[TurnOutputs, PathTopics]] | None = None
         self.publisher = Publisher(lambda: app.batch_producer, exporter)
         self._resolvers = {
-            name: CachingResolver(registry, name, self._limits(name)) for name in (*INPUTS, "producer-paths")
+            name: CachingResolver(registry, name, settings.serde.limits_of(name))
+            for name in (*INPUTS, "producer-paths")
         }
         self.paths = PathTable(
             self.topic("producer-paths"), lambda: client_options(settings.kafka), self._decoder("producer-paths")
@@ -175,7 +174,7 @@ class Services:
         )
 
     def _decoder(self, name: str, bare_schema: SchemaRef | None = None) -> RecordDecoder:
-        return RecordDecoder(self._resolvers[name], self._limits(name), bare_schema)
+        return RecordDecoder(self._resolvers[name], self._settings.serde.limits_of(name), bare_schema)
 
     async def _open_turns(self, partition: Partition) -> Judge:
         verdicts, paths = await asyncio.shield(self._prepared)
@@ -200,7 +199,3 @@ class Services:
 
     async def _encoder(self, name: str) -> Encoder:
         return Encoder(load(name), await output_id(self._registry, name))
-
-    def _limits(self, name: str) -> Limits:
-        turns = self._settings.serde.turn_limits()
-        return turns if name == "turns" else replace(turns, record_bytes=Limits().record_bytes)

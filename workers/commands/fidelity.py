@@ -4,24 +4,24 @@ from __future__ import annotations
 
 import difflib
 import json
-import os
 import sys
-import time
 from collections import Counter
 from collections.abc import Iterator
-from pathlib import Path
-from typing import Any, BinaryIO, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import click
 
+from workers.commands.files import (
+    EXIT_FINDINGS,
+    EXIT_NOT_FOUND,
+    Progress,
+    check_files,
+    colour,
+    json_documents,
+    printable,
+)
 from workers.processing.fidelity import Issues, Report, RuntimeManifest, grade, parse_json
 from workers.processing.fidelity.catalogue import CATALOGUE, IMPACTS, Entry
-
-EXIT_WRONG_INPUT: Final = 1
-EXIT_FINDINGS: Final = 3
-EXIT_NOT_FOUND: Final = 4
-STDIN: Final = "-"
-PROGRESS_SECONDS: Final = 2.0
 
 _COLOURS: Final = {
     "exact": "green",
@@ -70,14 +70,14 @@ def grade_files(form: str, files: tuple[str, ...]) -> None:
     A .json file holds one manifest, a .jsonl file one per line; - reads JSON Lines from stdin. Exits with 3 when a
     manifest is invalid, with 4 when a file does not exist.
     """
-    _check(files)
+    check_files(files, {".json": "one manifest", ".jsonl": "one per line"})
     counts: Counter[str] = Counter()
     results = _counted((result for file in files for result in _graded(file)), counts)
     if form == "json":
         click.echo(json.dumps([result.as_dict() for result in results], indent=2))
     else:
         for result in results:
-            click.echo(json.dumps(result.as_dict()) if form == "jsonl" else _text(result), color=_colour())
+            click.echo(json.dumps(result.as_dict()) if form == "jsonl" else _text(result), color=colour())
     if form == "text":
         click.echo(f"{counts.total()} manifests: {', '.join(f'{n} {word}' for word, n in counts.items())}", err=True)
     if counts["manifest_invalid"]:
@@ -93,12 +93,12 @@ def explain(code: str, form: str) -> None:
     if entry is None:
         near = _near(code)
         hint = f"did you mean {', '.join(near)}?" if near else "schemas/fidelity/codes.json lists them all"
-        click.echo(f"engram-stream: there is no code {_printable(code)}; {hint}", err=True)
+        click.echo(f"engram-stream: there is no code {printable(code)}; {hint}", err=True)
         sys.exit(EXIT_NOT_FOUND)
     if form == "json":
         click.echo(json.dumps({**entry._asdict(), "kind": entry.kind.value}, indent=2))
     else:
-        click.echo(_explained(entry), color=_colour())
+        click.echo(_explained(entry), color=colour())
 
 
 def _near(code: str) -> list[str]:
@@ -106,66 +106,31 @@ def _near(code: str) -> list[str]:
     return (containing or difflib.get_close_matches(code, CATALOGUE, n=5, cutoff=0.5))[:5]
 
 
-def _check(files: tuple[str, ...]) -> None:
-    for file in files:
-        if file == STDIN:
-            continue
-        path = Path(file)
-        if path.suffix not in (".json", ".jsonl"):
-            raise click.BadParameter(f"{file}: name it .json (one manifest) or .jsonl (one per line)")
-        if not path.exists():
-            click.echo(f"engram-stream: {file}: there is no such file", err=True)
-            sys.exit(EXIT_NOT_FOUND)
-
-
 def _graded(file: str) -> Iterator[Graded]:
-    for number, document in _documents(file):
+    for number, document in json_documents(file):
         parsed = parse_json(document)
         yield Graded(f"{file}:{number}", grade(parsed) if isinstance(parsed, RuntimeManifest) else parsed)
 
 
-def _documents(file: str) -> Iterator[tuple[int, bytes]]:
-    try:
-        if file.endswith(".json"):
-            yield 1, Path(file).read_bytes()
-        elif file == STDIN:
-            yield from _lines(sys.stdin.buffer)
-        else:
-            with Path(file).open("rb") as lines:
-                yield from _lines(lines)
-    except OSError as error:
-        click.echo(f"engram-stream: {file}: cannot be read: {error.strerror}", err=True)
-        sys.exit(EXIT_WRONG_INPUT)
-
-
-def _lines(lines: BinaryIO) -> Iterator[tuple[int, bytes]]:
-    # Binary files end lines at LF alone; text lines would end at U+2028 or a lone CR inside a manifest too.
-    for number, line in enumerate(lines, start=1):
-        if line.strip(b" \t\r\n"):
-            yield number, line
-
-
 def _counted(results: Iterator[Graded], counts: Counter[str]) -> Iterator[Graded]:
-    told = time.monotonic()
+    progress = Progress("manifests")
     for result in results:
         counts[result.word] += 1
-        if time.monotonic() - told > PROGRESS_SECONDS:
-            told = time.monotonic()
-            click.echo(f"{counts.total()} manifests so far", err=True)
+        progress.tell(counts.total())
         yield result
 
 
 def _text(result: Graded) -> str:
-    head = f"{_printable(result.source)}: {click.style(result.word, fg=_COLOURS[result.word], bold=True)}"
+    head = f"{printable(result.source)}: {click.style(result.word, fg=_COLOURS[result.word], bold=True)}"
     if not isinstance(result.outcome, Report):
         defects = (
-            f"  {_printable(issue.path) or '(root)'}: {issue.code.value}: {CATALOGUE[issue.code].reason}"
+            f"  {printable(issue.path) or '(root)'}: {issue.code.value}: {CATALOGUE[issue.code].reason}"
             for issue in result.outcome
         )
         return "\n".join([head, *defects])
     report = result.outcome
     gaps = (
-        f"  {gap.impact.value}: {_printable(gap.field)}: {gap.code}: {CATALOGUE[gap.code].reason}"
+        f"  {gap.impact.value}: {printable(gap.field)}: {gap.code}: {CATALOGUE[gap.code].reason}"
         for gap in report.missing_evidence
     )
     caveats = (f"  caveat: {code}: {CATALOGUE[code].reason}" for code in report.caveats)
@@ -177,12 +142,3 @@ def _explained(entry: Entry) -> str:
     if entry.impact is not None:
         lines.append(f"  Impact: {entry.impact.value}. {IMPACTS[entry.impact]}")
     return "\n".join([*lines, f"  Fix: {entry.fix}"])
-
-
-def _printable(text: str) -> str:
-    """Escape what could steer a terminal or cannot be encoded: names in a manifest are written by others."""
-    return "".join(char if char.isprintable() else ascii(char)[1:-1] for char in text)
-
-
-def _colour() -> bool | None:
-    return False if os.environ.get("NO_COLOR") else None
