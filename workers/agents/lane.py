@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import logging
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Final, Protocol
 
+from workers.agents.halt import SLOW_SECONDS, Backoff, Halt, Holds
 from workers.errors import UnreachableError, first_frame
 from workers.metrics.labels import HaltReason, Stage
 from workers.outputs.publisher import Publisher, Refusal, RefusalKind
@@ -32,7 +32,11 @@ class Processor(Protocol):
     """What a lane does to the batches of its partition."""
 
     async def restore(self) -> None:
-        """Bring the state of the partition up to date before the first batch."""
+        """Bring the state of the partition up to date before the first batch.
+
+        Raises:
+            UnreachableError: the schema of a row of the state cannot be looked up now.
+        """
 
     async def process(self, batch: RecordBatch) -> BatchOutcome:
         """Decide the end of every record of ``batch``.
@@ -46,28 +50,6 @@ class Processor(Protocol):
 
     def completed(self, batch: RecordBatch, outcome: BatchOutcome) -> None:
         """Count a batch whose outputs are all acknowledged."""
-
-
-class Holds(Protocol):
-    """Tells others that a partition waits on purpose."""
-
-    def hold(self, partition: Partition, reason: HaltReason) -> None:
-        """The partition waits for ``reason``: liveness must not count it as stuck."""
-
-    def release(self, partition: Partition) -> None:
-        """The partition goes on."""
-
-
-@dataclass(frozen=True, slots=True)
-class Backoff:
-    """Pauses between tries, in seconds: ``first``, doubled up to ``last``."""
-
-    first: float = 0.5
-    last: float = 15.0
-
-    def pause(self, attempt: int) -> float:
-        """Return the pause after the try of number ``attempt``, from 0."""
-        return min(self.first * 2.0 ** min(attempt, 16), self.last)
 
 
 class Lane:
@@ -107,16 +89,26 @@ class Lane:
         await asyncio.gather(self._task, return_exceptions=True)
 
     async def _run(self) -> None:
-        await self._until_done("restore", self._processor.restore)
+        await self._until_done("restore", self._restore)
         while True:
             batch = await self._queue.get()
             if batch.begin():
                 await self._until_done("batch", partial(self._handle, batch))
             self._unfinished.popleft()
 
+    async def _restore(self) -> None:
+        with self._halt() as halt:
+            while True:
+                try:
+                    await self._processor.restore()
+                except UnreachableError as error:
+                    await halt.wait(HaltReason.REGISTRY, str(error))
+                else:
+                    return
+
     async def _until_done(self, what: str, step: Callable[[], Awaitable[None]]) -> None:
         """Run ``step``; a bug in it leaves the partition where it is, for the watchdog to see, and is tried again."""
-        for attempt in range(1 << 30):
+        for attempt in itertools.count():
             try:
                 await step()
             except Exception as error:  # noqa: BLE001 - whatever it is, the partition must stop, not the worker
@@ -144,17 +136,16 @@ class Lane:
             self._processor.completed(batch, outcome)
 
     async def _process(self, batch: RecordBatch) -> BatchOutcome:
-        async with self._holding() as hold:
-            for attempt in range(1 << 30):
+        with self._halt() as halt:
+            while True:
                 try:
                     outcome = await self._processor.process(batch)
                 except UnreachableError as error:
-                    await hold(HaltReason.REGISTRY, str(error), attempt)
+                    await halt.wait(HaltReason.REGISTRY, str(error))
                     continue
                 if _longest_ours(outcome.results, self._ours_before) <= OURS_IN_A_ROW:
                     return outcome
-                await hold(HaltReason.OURS_IN_A_ROW, f"over {OURS_IN_A_ROW} records in a row failed", attempt)
-        raise AssertionError("unreachable")
+                await halt.wait(HaltReason.OURS_IN_A_ROW, f"over {OURS_IN_A_ROW} records in a row failed")
 
     async def _deliver(self, outcome: BatchOutcome) -> None:
         """Publish the outputs and letters of all results until each is acknowledged or has become a letter."""
@@ -164,24 +155,22 @@ class Lane:
             if result.rejection is not None:
                 result.outputs = (self._processor.letter(result.record, result.rejection),)
             pending.extend(result.outputs)
-        async with self._holding() as hold:
-            attempt = 0
-            refusals = await self._publisher.publish(pending)
+        with self._halt() as halt:
+            refusals = await self._publish(pending, halt)
             while refusals:
                 if any(refusal.kind in _REASON_OF for refusal in refusals):
-                    refusals = await self._one_by_one(outcome, by_offset, refusals)
+                    refusals = await self._one_by_one(outcome, by_offset, refusals, halt)
                 if not refusals:
                     return
-                await hold(*self._why_halted(outcome, refusals[0]), attempt)
-                attempt += 1
-                refusals = await self._publisher.publish([refusal.output for refusal in refusals])
+                await halt.wait(*self._why_halted(outcome, refusals[0]))
+                refusals = await self._publish([refusal.output for refusal in refusals], halt)
 
     async def _one_by_one(
-        self, outcome: BatchOutcome, by_offset: dict[int, int], refusals: list[Refusal]
+        self, outcome: BatchOutcome, by_offset: dict[int, int], refusals: list[Refusal], halt: Halt
     ) -> list[Refusal]:
         """Send refused outputs singly: a record at fault becomes a letter. Returns what cannot be written now."""
         for n, refusal in enumerate(refusals):
-            alone = await self._publisher.publish([refusal.output])
+            alone = await self._publish([refusal.output], halt)
             if not alone:
                 continue
             reason, offset = _REASON_OF.get(alone[0].kind), refusal.output.source_offset
@@ -192,7 +181,7 @@ class Lane:
             if _ours_up_to(outcome.results, index, self._ours_before) >= OURS_IN_A_ROW:
                 return [*alone, *refusals[n + 1 :]]
             letter = self._letter_instead(result, reason)
-            undelivered = await self._publisher.publish([letter])
+            undelivered = await self._publish([letter], halt)
             if undelivered:
                 return [*undelivered, *refusals[n + 1 :]]
         return []
@@ -214,40 +203,24 @@ class Lane:
         return (HaltReason.DEAD_LETTER if is_letter else HaltReason.OUTPUT), text
 
     async def _publish_rows(self, rows: list[Output]) -> None:
-        async with self._holding() as hold:
-            attempt = 0
-            while refusals := await self._publisher.publish(rows):
+        with self._halt() as halt:
+            while refusals := await self._publish(rows, halt):
                 rows = [refusal.output for refusal in refusals]
-                await hold(HaltReason.OUTPUT, _refusal_text(refusals[0]), attempt)
-                attempt += 1
+                await halt.wait(HaltReason.OUTPUT, _refusal_text(refusals[0]))
 
-    @asynccontextmanager
-    async def _holding(self) -> AsyncIterator[Callable[[HaltReason, str, int], Awaitable[None]]]:
-        held = False
-
-        async def hold(reason: HaltReason, text: str, attempt: int) -> None:
-            nonlocal held
-            pause = self._backoff.pause(attempt)
-            level = logging.ERROR if attempt == 0 else logging.WARNING
-            log.log(
-                level,
-                "%s-%d halted, nothing is lost: %s; next try in %.1f s",
-                self.partition.topic,
-                self.partition.number,
-                text,
-                pause,
-            )
-            if not held:
-                held = True
-                self._holds.hold(self.partition, reason)
-            await asyncio.sleep(pause)
-
+    async def _publish(self, outputs: list[Output], halt: Halt) -> list[Refusal]:
+        """Publish; brokers that do not answer for long halt the partition, and are waited for."""
+        publication = asyncio.ensure_future(self._publisher.publish(outputs))
         try:
-            yield hold
+            await asyncio.wait({publication}, timeout=SLOW_SECONDS)
+            if not publication.done():
+                halt.note(HaltReason.OUTPUT, f"no acknowledgement for {SLOW_SECONDS:.0f} s; the brokers are waited for")
+            return await publication
         finally:
-            if held:
-                self._holds.release(self.partition)
-                log.info("%s-%d goes on", self.partition.topic, self.partition.number)
+            publication.cancel()
+
+    def _halt(self) -> Halt:
+        return Halt(self.partition, self._holds, self._backoff)
 
 
 def _refusal_text(refusal: Refusal) -> str:
