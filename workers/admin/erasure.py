@@ -64,8 +64,8 @@ async def erase(
     ``patience`` in seconds bounds the wait for the workers. ``progress`` gets a line for each step.
 
     Raises:
-        UnreachableError: Kafka does not answer, or no worker got past the tombstone in time; run it again then.
-        ConfigurationError: a topic is missing.
+        UnreachableError: Kafka does not answer, a topic is missing, or no worker got past the tombstone in time; run it
+            again then.
     """
     key = encode_key(tenant, conversation)
     fidelity = topic_name("fidelity", settings.topics.prefix)

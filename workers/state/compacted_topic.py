@@ -44,8 +44,7 @@ class CompactedTopic:
         """Connect and begin to read from the start.
 
         Raises:
-            ConfigurationError: the topic does not exist.
-            UnreachableError: it is not ready yet.
+            UnreachableError: the topic is not there, or not ready yet.
             KafkaError: the brokers do not answer.
         """
         options = self._client_options()

@@ -8,7 +8,7 @@ from typing import Any
 from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.structs import TopicPartition
 
-from workers.errors import ConfigurationError, UnreachableError
+from workers.errors import UnreachableError
 
 
 async def partitions_of(topic: str, client_options: Mapping[str, Any]) -> list[TopicPartition]:
@@ -17,8 +17,7 @@ async def partitions_of(topic: str, client_options: Mapping[str, Any]) -> list[T
     An admin client is asked, since a consumer waits long for a topic that is not there.
 
     Raises:
-        ConfigurationError: the topic does not exist.
-        UnreachableError: the topic has no leader yet; try again.
+        UnreachableError: the topic is not there, or has no leader yet; it may come.
         KafkaError: the brokers do not answer.
     """
     admin = AIOKafkaAdminClient(**client_options)
@@ -29,7 +28,7 @@ async def partitions_of(topic: str, client_options: Mapping[str, Any]) -> list[T
         await admin.close()
     partitions = sorted(partition["partition"] for partition in described["partitions"])
     if described["error_code"] != 0 and not partitions:
-        raise ConfigurationError(f"topic {topic} does not exist; create it with `engram-stream topics apply`")
+        raise UnreachableError(f"topic {topic} does not exist; create it with `engram-stream topics apply`")
     if not partitions:
         raise UnreachableError(f"topic {topic} has no partition with a leader yet")
     return [TopicPartition(topic, number) for number in partitions]
