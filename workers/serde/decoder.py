@@ -6,7 +6,6 @@ This is the reference; whatever is quicker must give the same.
 from __future__ import annotations
 
 import io
-from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, Final, TypeAlias, cast
 
@@ -16,7 +15,7 @@ from workers.reasons import Reason, Rejection
 from workers.serde.admission import WriterSchema
 from workers.serde.limits import Limits
 from workers.serde.prescan import PayloadError, check
-from workers.serde.wire_format import Frame, SchemaRef
+from workers.serde.wire_format import Frame
 
 Record: TypeAlias = dict[str, Any]
 """A record of our schema: every field is there, timestamps are integers (milliseconds since the epoch)."""
@@ -45,14 +44,3 @@ def decode(frame: Frame, writer: WriterSchema, limits: Limits) -> Record | Rejec
         return Rejection(error.reason, _STAGE, error.field, str(writer.ref))
     except Exception:  # noqa: BLE001 - a decoder that gives up must never stop a partition
         return Rejection(Reason.DECODE_FAILED, _STAGE, None, str(writer.ref))
-
-
-def decode_batch(
-    frames: Sequence[Frame], writers: Mapping[SchemaRef, WriterSchema | Rejection], limits: Limits
-) -> list[Record | Rejection]:
-    """Decode ``frames`` in order; a frame whose schema was refused gets that rejection."""
-    records: list[Record | Rejection] = []
-    for frame in frames:
-        writer = writers[frame.schema_id]
-        records.append(writer if isinstance(writer, Rejection) else decode(frame, writer, limits))
-    return records

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
 from time import monotonic
-from typing import Final, TypeAlias, TypeVar
+from typing import Final, TypeAlias
 
 from workers.reasons import Reason, Rejection
 from workers.serde.admission import WriterSchema, admit
@@ -23,12 +23,12 @@ GRACE_S: Final = 30.0
 NEGATIVE_S: Final = 60.0
 """How long an unknown reference is answered without asking again."""
 ASK_AGAIN_S: Final = 1.0
-"""How often the registry is asked within the grace."""
+"""Shortest time between two questions within the grace; it grows to half of the time that has passed."""
 
 _STAGE: Final = "schema"
 _MAX_REFUSED: Final = 1_024
-
-_Kept = TypeVar("_Kept")
+_MAX_UNKNOWN: Final = 65_536
+_MAX_QUESTIONS: Final = 16
 
 Resolution: TypeAlias = WriterSchema | Rejection
 """What a reference leads to."""
@@ -41,6 +41,10 @@ class _Unknown:
     since: float
     ask_at: float
     final: bool = False  # asked again after the grace
+
+    def is_spent(self, now: float) -> bool:
+        """Whether it may be forgotten: it is answered, or nobody asks any more."""
+        return self.final or now - self.ask_at > NEGATIVE_S
 
 
 class CachingResolver:
@@ -62,7 +66,9 @@ class CachingResolver:
         self._admitted: dict[SchemaRef, WriterSchema] = {}
         self._refused: dict[SchemaRef, Rejection] = {}
         self._unknown: dict[SchemaRef, _Unknown] = {}
+        self._room = _MAX_UNKNOWN
         self._asking: dict[SchemaRef, asyncio.Task[str | None]] = {}
+        self._questions = asyncio.Semaphore(_MAX_QUESTIONS)
 
     @property
     def admitted(self) -> int:
@@ -118,11 +124,15 @@ class CachingResolver:
             raise self._pending(ref)
         task = self._asking.get(ref)
         if task is None:
-            task = asyncio.create_task(self._registry.schema_by_ref(ref))
+            task = asyncio.create_task(self._question(ref))
             self._asking[ref] = task
             task.add_done_callback(partial(self._answered, ref))
         text = await asyncio.shield(task)  # a caller that is cancelled does not cancel the others' question
         return self.cached(ref) or (self._missed(ref) if text is None else self._admit(ref, text))
+
+    async def _question(self, ref: SchemaRef) -> str | None:
+        async with self._questions:
+            return await self._registry.schema_by_ref(ref)
 
     def _answered(self, ref: SchemaRef, task: asyncio.Task[str | None]) -> None:
         self._asking.pop(ref, None)
@@ -138,7 +148,9 @@ class CachingResolver:
         if isinstance(result, WriterSchema):
             self._admitted[ref] = result
         else:
-            _remember(self._refused, ref, result)
+            self._refused[ref] = result
+            if len(self._refused) > _MAX_REFUSED:
+                del self._refused[next(iter(self._refused))]
         return result
 
     def _missed(self, ref: SchemaRef) -> Resolution:
@@ -146,13 +158,24 @@ class CachingResolver:
         missed = self._unknown.get(ref)
         if missed is None:
             missed = _Unknown(since=now, ask_at=now)
-            _remember(self._unknown, ref, missed)
+            self._forget_spent(now)
+            self._unknown[ref] = missed
         if now - missed.since < self._grace:
-            missed.ask_at = now + ASK_AGAIN_S
+            missed.ask_at = now + max(ASK_AGAIN_S, (now - missed.since) / 2)
             raise self._pending(ref)
         missed.final = True
         missed.ask_at = now + NEGATIVE_S
         return self._unknown_rejection(ref)
+
+    def _forget_spent(self, now: float) -> None:
+        """Make room in a full store: garbage ids are without number.
+
+        Those still in their grace stay, or it would begin anew and a batch full of them would wait for ever; they are
+        no more than the records of the batches at hand.
+        """
+        if len(self._unknown) >= self._room:
+            self._unknown = {ref: missed for ref, missed in self._unknown.items() if not missed.is_spent(now)}
+            self._room = max(_MAX_UNKNOWN, 2 * len(self._unknown))
 
     def _unknown_rejection(self, ref: SchemaRef) -> Rejection:
         return Rejection(Reason.UNKNOWN_SCHEMA_ID, _STAGE, None, str(ref))
@@ -162,10 +185,3 @@ class CachingResolver:
             f"schema {ref} of {self._subject} is not in the registry yet; its records wait up to {GRACE_S:.0f} s. "
             "Register the schema before producing with it."
         )
-
-
-def _remember(store: dict[SchemaRef, _Kept], ref: SchemaRef, value: _Kept) -> None:
-    """Keep ``value``, dropping the oldest entry of a full store: garbage ids are without number."""
-    store[ref] = value
-    if len(store) > _MAX_REFUSED:
-        del store[next(iter(store))]

@@ -17,9 +17,7 @@ from serde_builders import (
 )
 
 from workers.reasons import Reason, Rejection
-from workers.serde.decoder import decode_batch
-from workers.serde.limits import TURN_LIMITS, Limits
-from workers.serde.wire_format import Frame
+from workers.serde.limits import Limits
 
 
 def refused(result: Any) -> tuple[Reason, str | None]:
@@ -140,16 +138,6 @@ def test_an_error_inside_a_list_names_the_field_and_no_index() -> None:
     schema = turn_schema()
     payload = write(schema, turn_with_content(memories=[{"id": "m-1"}, {"id": "SPOIL"}]))
     assert refused(read(schema, payload.replace(b"SPOIL", b"SPO\xffL"))) == (Reason.BAD_UTF8, "content.memories.id")
-
-
-def test_a_batch_keeps_its_order_and_a_refused_schema_refuses_its_records_alone() -> None:
-    writer = admitted(turn_schema())
-    rejection = Rejection(Reason.UNKNOWN_SCHEMA_ID, "schema", None, "9")
-    good = Frame(1, write(turn_schema(), small_turn()))
-    bad = Frame(1, good.payload[:-1])
-    results = decode_batch([good, Frame(9, b""), bad, good], {1: writer, 9: rejection}, TURN_LIMITS)
-    assert [isinstance(result, Rejection) for result in results] == [False, True, True, False]
-    assert results[1] is rejection
 
 
 def test_items_are_limited_per_list_and_per_record() -> None:

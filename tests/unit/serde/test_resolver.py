@@ -7,6 +7,7 @@ import pytest
 
 from workers.errors import UnreachableError
 from workers.reasons import Reason, Rejection
+from workers.serde import resolver as resolver_module
 from workers.serde.admission import WriterSchema
 from workers.serde.limits import Limits
 from workers.serde.local_registry import LocalRegistry
@@ -144,6 +145,11 @@ async def test_retries_within_the_grace_do_not_storm_the_registry() -> None:
             await one(resolver, 9)
         clock.now += 0.01
     assert len(registry.asked) == 1
+    while clock.now < 1_029.9:
+        with pytest.raises(SchemaPendingError):
+            await one(resolver, 9)
+        clock.now += 0.1
+    assert len(registry.asked) <= 10
 
 
 async def test_an_outage_is_no_answer_and_known_ids_go_on() -> None:
@@ -165,12 +171,47 @@ async def test_more_schemas_than_allowed_are_refused_and_those_held_go_on() -> N
     assert (resolver.admitted, resolver.refused) == (2, 1)
 
 
-async def test_garbage_ids_without_number_do_not_fill_the_memory() -> None:
+@pytest.fixture
+def _small_store(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(resolver_module, "_MAX_UNKNOWN", 50)
+
+
+@pytest.mark.usefixtures("_small_store")
+async def test_a_flood_of_garbage_ids_ends_after_one_grace_however_many_they_are() -> None:
     clock = Clock()
     resolver = CachingResolver(Registry(), "turns", Limits(), clock)
+    flood = range(300)
     with pytest.raises(SchemaPendingError):
-        await resolver.resolve(range(3_000))
-    assert resolver.unknown == 1_024
+        await resolver.resolve(flood)
+    clock.now += 30
+    results = await resolver.resolve(flood)
+    assert all(isinstance(result, Rejection) for result in results.values())
+
+
+@pytest.mark.usefixtures("_small_store")
+async def test_garbage_ids_that_are_answered_or_abandoned_make_room() -> None:
+    clock = Clock()
+    resolver = CachingResolver(Registry(), "turns", Limits(), clock)
+    for start in range(0, 3_000, 300):
+        with pytest.raises(SchemaPendingError):
+            await resolver.resolve(range(start, start + 300))
+        clock.now += 1_000
+    assert resolver.unknown <= 600
+
+
+async def test_a_few_questions_at_a_time_reach_the_registry() -> None:
+    registry = Registry()
+    registry.gate.clear()
+    resolver = CachingResolver(registry, "turns", Limits())
+    asking = asyncio.create_task(resolver.resolve(range(100)))
+    await registry.called.wait()
+    for _ in range(10):
+        await asyncio.sleep(0)
+    assert len(registry.asked) == 16
+    registry.gate.set()
+    with pytest.raises(SchemaPendingError):
+        await asking
+    assert len(registry.asked) == 100
 
 
 async def test_an_id_that_no_registry_issues_is_refused_without_asking() -> None:
