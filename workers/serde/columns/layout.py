@@ -1,7 +1,7 @@
 """The table of decoded records: our own schema as Arrow types.
 
 Records are structs, enums are int8 codes, numbers keep their width except ``int``, which is int64 as ``long`` is.
-Everything is nullable, because a writer may lack any optional field.
+Fields are nullable throughout, because a writer may lack any optional one.
 
 Source: the Avro 1.12 specification, "Complex Types"; schemas/turns.
 """
@@ -63,7 +63,8 @@ def arrow_type(node: Node) -> pa.DataType:
         case ArrayType():
             return pa.list_(pa.field("item", arrow_type(node.items)))
         case MapType():
-            return pa.map_(pa.utf8(), pa.field("value", arrow_type(node.items)))
+            optional = isinstance(node.items, UnionType)
+            return pa.map_(pa.utf8(), pa.field("value", arrow_type(node.items), nullable=optional))
         case RecordType():
             return pa.struct([_field(entry) for entry in node.fields])
         case UnionType() if (inner := nullable(node)) is not None:
