@@ -25,6 +25,6 @@ class RouteReason(StrEnum):
     UNKNOWN_FIELD = "unknown_field"
     """The manifest has a value in a field we do not know."""
     DYNAMIC = "dynamic"
-    """A value needs the rules of JSON."""
+    """A gap bears a name of the producer's: of a tool or of a call."""
     FINDINGS = "findings"
     """The manifest may contradict itself or the fingerprint."""

@@ -81,6 +81,13 @@ def check_digest(artifact: ValueArtifact) -> DigestOutcome | None:
     return DigestOutcome.MATCH if _sha256(exact) == expected else DigestOutcome.MISMATCH
 
 
+def is_another_model(model_id: str | None, provider: str | None, name: str | None) -> bool:
+    """Return whether ``model_id`` is neither ``name`` nor ``provider/name``; what is unknown contradicts nothing."""
+    if not model_id or name is None:
+        return False
+    return model_id not in (name, None if provider is None else f"{provider}/{name}")
+
+
 def _digest_checks(artifacts: Iterable[tuple[str, Artifact]]) -> Iterator[tuple[str, DigestOutcome]]:
     for field, artifact in artifacts:
         outcome = check_digest(artifact) if isinstance(artifact, ValueArtifact) else None
@@ -99,8 +106,7 @@ def _is_unproven(error: Artifact) -> bool:
 
 
 def _model_mismatch(manifest: RuntimeManifest, model_id: str | None) -> Iterator[Finding]:
-    name, provider = manifest.model.name, manifest.model.provider
-    if model_id and name is not None and model_id not in (name, None if provider is None else f"{provider}/{name}"):
+    if is_another_model(model_id, manifest.model.provider, manifest.model.name):
         yield Finding("model_mismatch", "model.name")
 
 

@@ -1,0 +1,93 @@
+"""Judgement of a batch of turns by columns: the same answers as the reference, or the row goes to it.
+
+Source: docs/concepts/replay-fidelity.md, docs/policy.md. The rules stand in `workers.processing.fidelity` and
+`workers.processing.fingerprint`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from workers.processing.columns.completeness import (
+    CompletenessJudge,
+    Completenesses,
+    Fingerprints,
+    read_fingerprints,
+)
+from workers.processing.columns.findings import DigestChecks, another_model, check_digests, contradictory
+from workers.processing.columns.grade import MODEL_MISMATCH, NO_MANIFEST, dynamic
+from workers.processing.columns.manifests import read_manifests
+from workers.processing.columns.reading import Coded, Mask, coded
+from workers.processing.columns.routes import RouteReason
+from workers.processing.columns.shape import Shapes, shape
+from workers.processing.columns.valid import valid
+from workers.processing.fingerprint import FieldState
+from workers.processing.policy import Policy
+from workers.serde.columns.layout import layout
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedColumns:
+    """What is judged of each row of ``table``.
+
+    ``routes`` holds the rows that the reference must judge, and why; of all others ``shapes`` holds the code of the
+    grade (`grade_of`). ``policy`` is the one that they were judged by.
+    """
+
+    table: pa.RecordBatch
+    policy: Policy
+    routes: dict[int, RouteReason]
+    shapes: Shapes
+    completeness: Completenesses
+    tenants: Coded
+    fingerprints: Fingerprints
+    digests: DigestChecks
+
+    @property
+    def kept(self) -> Mask:
+        """The rows that are judged here."""
+        kept = np.ones(self.table.num_rows, np.bool_)
+        kept[list(self.routes)] = False
+        return kept
+
+    @property
+    def complete(self) -> Mask:
+        """The rows whose fingerprint is complete."""
+        return self.completeness.where(lambda found: found.complete)
+
+
+def judge_columns(
+    table: pa.RecordBatch, odd_manifest: Mask, presence: frozenset[str], policy: Policy, judge: CompletenessJudge
+) -> JudgedColumns:
+    """Judge the turns of ``table``, all written with one schema, of which ``presence`` tells what it supplies.
+
+    ``odd_manifest`` holds where a manifest has a value in a field that is not ours. Never raises on any values.
+
+    Raises:
+        ValueError: the table has another schema than `layout`.
+    """
+    if not table.schema.equals(layout()):
+        raise ValueError("the table is not laid out as workers.serde.columns.layout says; decode it with that")
+    fingerprints = read_fingerprints(table.column("fingerprint"))
+    tenants = coded(table.column("tenant"))
+    completeness = judge.judge(table, fingerprints, tenants, presence, policy)
+    manifests = read_manifests(table.column("manifest"))
+    sound = valid(manifests) & ~odd_manifest
+    digests = check_digests(manifests, sound)
+    shapes = np.where(sound, shape(manifests), NO_MANIFEST)
+    known = completeness.where(lambda found: found.states["model_id"] is FieldState.PRESENT)
+    mismatch = another_model(manifests, fingerprints.model_ids, sound & known & fingerprints.present)
+    shapes[mismatch] |= MODEL_MISMATCH
+    routes: dict[int, RouteReason] = {}
+    for reason, chosen in (
+        (RouteReason.FINDINGS, sound & contradictory(manifests, digests)),
+        (RouteReason.DYNAMIC, sound & dynamic(manifests)),
+        (RouteReason.INVALID, manifests.present & ~sound),
+        (RouteReason.UNKNOWN_FIELD, manifests.present & odd_manifest),
+    ):
+        routes.update(dict.fromkeys(np.flatnonzero(chosen).tolist(), reason))
+    shapes[list(routes)] = NO_MANIFEST
+    return JudgedColumns(table, policy, routes, shapes, completeness, tenants, fingerprints, digests)
