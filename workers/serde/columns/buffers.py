@@ -9,6 +9,7 @@ Source: the Avro 1.12 specification, "Binary Encoding"; the Arrow columnar forma
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import Any, Final, TypeAlias
@@ -22,6 +23,7 @@ Ints: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 Bools: TypeAlias = np.ndarray[Any, np.dtype[np.bool_]]
 
 _EACH: Final = {Kind.RECORD: 0, Kind.FLOAT: 4, Kind.DOUBLE: 8}
+_LAST: Final = struct.Struct("=i")
 _ONE_BYTE_LENGTH: Final = 64
 _STEPS: Final = tuple(np.uint64(1 << bits) for bits in range(7, 64, 7))
 _LONGEST: Final = _STEPS[-1]
@@ -91,6 +93,7 @@ class BufferPlan:
             return [wire for wire in schema.columns if wire.kind in kinds]
 
         self.lists = schema.lists
+        self.lists_group = Group(of_kind(Kind.ARRAY, Kind.MAP), 1, np.int32, closing=1)
         self.strings = Group(of_kind(Kind.STRING), 1, np.int32, closing=1)
         self.ints = Group(of_kind(Kind.INT), 1, np.int64)
         self.longs = Group(of_kind(Kind.LONG), 1, np.int64)
@@ -111,14 +114,12 @@ class Buffers:
         self._plan = plan
         self.raw: list[Any] = batch.to_struct_array().buffers()
         counts = [batch.num_rows]
-        self._offsets: list[Ints] = []
         for wire in plan.lists:
             count = counts[wire.domain]
-            offsets = np.frombuffer(self.raw[wire.buffer + 1], np.int32) if count else np.zeros(1, np.int32)
-            self._offsets.append(offsets)
-            counts.append(int(offsets[count]))
+            counts.append(_LAST.unpack_from(self.raw[wire.buffer + 1], 4 * count)[0] if count else 0)
         self.counts: Ints = np.array(counts, np.int64)
         """Per domain, the values one of its columns has."""
+        self.lists = plan.lists_group.join(self.raw, self.counts)
         self.strings = plan.strings.join(self.raw, self.counts)
         self.ints = plan.ints.join(self.raw, self.counts)
         self.longs = plan.longs.join(self.raw, self.counts)
@@ -128,14 +129,15 @@ class Buffers:
 
     def offsets(self, domain: int) -> Ints:
         """Return the offsets of the list whose items ``domain`` counts."""
-        return self._offsets[domain - 1]
+        return self.lists.of(self._plan.lists[domain - 1])
 
     def rows(self, domain: int) -> Ints:
         """Return the row that each value of ``domain`` belongs to."""
         known = self._rows[domain]
         if known is None:
             if domain:
-                known = np.repeat(self.rows(self._plan.lists[domain - 1].domain), self.item_counts[domain - 1])
+                wire = self._plan.lists[domain - 1]
+                known = np.repeat(self.rows(wire.domain), np.diff(self.offsets(domain)))
             else:
                 known = np.arange(self.counts[0])
             self._rows[domain] = known
@@ -144,16 +146,12 @@ class Buffers:
     @cached_property
     def text_lengths(self) -> Ints:
         """Bytes of each text in the order of ``strings``, and a 0 at the end of each column."""
-        offsets = self.strings.values
-        lengths = np.zeros(len(offsets), np.int32)
-        np.subtract(offsets[1:], offsets[:-1], out=lengths[:-1])
-        lengths[(self.strings.ends - 1)[self.strings.lengths > 0]] = 0
-        return lengths
+        return _lengths(self.strings)
 
     @cached_property
-    def item_counts(self) -> list[Ints]:
-        """Per list, the items of each of its values."""
-        return [np.diff(offsets) for offsets in self._offsets]
+    def item_counts(self) -> Ints:
+        """Items of each array and map in the order of ``lists``, and a 0 at the end of each column."""
+        return _lengths(self.lists)
 
     @cached_property
     def _present(self) -> Ints:
@@ -171,15 +169,20 @@ class Buffers:
             counts[with_nulls] = np.add.reduceat(np.bitwise_count(bits), ends - sizes, dtype=np.int64)
         return counts
 
+    def bits(self, wire: Wire) -> Ints | None:
+        """Return `valid` as a bitmap, eight values to a byte, the first one lowest."""
+        bitmap = self.raw[wire.buffer]
+        return None if bitmap is None else np.frombuffer(bitmap, np.uint8)
+
     def valid(self, wire: Wire) -> Bools | None:
         """Return which values of ``wire`` are not null, None where all are.
 
         A column that cannot be null is valid inside a null record as well.
         """
-        bitmap, count = self.raw[wire.buffer], int(self.counts[wire.domain])
+        bitmap, count = self.bits(wire), int(self.counts[wire.domain])
         if bitmap is None or not count:
             return None
-        return np.unpackbits(np.frombuffer(bitmap, np.uint8), count=count, bitorder="little").view(np.bool_)
+        return np.unpackbits(bitmap, count=count, bitorder="little").view(np.bool_)
 
     def shortest_size(self) -> int | None:
         """Return how many bytes all rows take in the shortest encoding.
@@ -194,10 +197,16 @@ class Buffers:
         size = int(self.counts @ self._plan.domain_weights) + int(self._present @ self._plan.weights)
         ends = self.strings.ends[self.strings.lengths > 0]
         size += int(self.strings.values[ends - 1].sum(dtype=np.int64)) + _longer(self.text_lengths)
-        for counts in self.item_counts:
-            size += int(np.count_nonzero(counts)) + _longer(counts)
+        size += int(np.count_nonzero(self.item_counts)) + _longer(self.item_counts)
         size += sum(int(np.count_nonzero(zigzag >= step)) for step in _STEPS[:-1])
         return size + _longer(self.enums.values)
+
+
+def _lengths(offsets: Joined) -> Ints:
+    lengths = np.zeros(len(offsets.values), np.int32)
+    np.subtract(offsets.values[1:], offsets.values[:-1], out=lengths[:-1])
+    lengths[(offsets.ends - 1)[offsets.lengths > 0]] = 0
+    return lengths
 
 
 def _longer(values: Ints) -> int:

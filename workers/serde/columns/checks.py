@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from workers.processing.columns.routes import RouteReason
 from workers.serde import validation
-from workers.serde.columns.buffers import Bools, BufferPlan, Buffers, Ints
+from workers.serde.columns.buffers import Bools, BufferPlan, Buffers, Ints, Joined
 from workers.serde.columns.project import NO_SYMBOL, Decoded, Projection, Within
 from workers.serde.columns.wire import Kind, Wire
 from workers.serde.limits import Limits
@@ -60,16 +60,19 @@ class Checks:
 
     def __init__(self, plan: BufferPlan, projection: Projection, limits: Limits) -> None:
         self._limits = limits
-        self._lists = plan.lists
         self._bound = projection.bound
         self._required = projection.required
         self._odd = projection.odd
         self._maps = [wire for wire in projection.bound.values() if wire.kind is Kind.MAP]
         path_of = {wire: path for path, wire in projection.bound.items()}
         self._text_limits = np.array([_text_limit(path_of.get(wire)) for wire in plan.strings.wires], np.int32)
-        self._item_limits = [
-            min(_ITEM_LIMITS.get(path_of.get(wire, ""), _NO_LIMIT), limits.collection_items) for wire in plan.lists
-        ]
+        self._item_limits = np.array(
+            [
+                min(_ITEM_LIMITS.get(path_of.get(wire, ""), _NO_LIMIT), limits.collection_items)
+                for wire in plan.lists_group.wires
+            ],
+            np.int32,
+        )
 
     def run(self, decoded: Decoded, doubts: Doubts) -> None:
         """Add the rows that may break a rule to ``doubts``."""
@@ -94,47 +97,50 @@ class Checks:
         return odd
 
     def _check_texts(self, buffers: Buffers, doubts: Doubts) -> None:
-        texts, lengths = buffers.strings, buffers.text_lengths
-        held = texts.lengths > 0
-        starts = (texts.ends - texts.lengths)[held]
-        if np.any(np.maximum.reduceat(lengths, starts) > self._text_limits[held]):
-            over = lengths > np.repeat(self._text_limits, texts.lengths)
-            for wire, found in texts.places(over):
-                doubts.add(buffers.rows(wire.domain)[found], RouteReason.LIMIT)
+        _check_lengths(buffers.strings, buffers.text_lengths, self._text_limits, buffers, doubts)
 
     def _check_items(self, buffers: Buffers, doubts: Doubts) -> None:
-        for wire, counts, limit in zip(self._lists, buffers.item_counts, self._item_limits, strict=True):
-            if len(counts) and counts.max() > limit:
-                doubts.add(buffers.rows(wire.domain)[np.flatnonzero(counts > limit)], RouteReason.LIMIT)
+        _check_lengths(buffers.lists, buffers.item_counts, self._item_limits, buffers, doubts)
         if int(buffers.counts[1:].sum()) > self._limits.record_items:
             rows = int(buffers.counts[0])
-            items = sum(
-                (np.bincount(buffers.rows(domain), minlength=rows) for domain in range(1, len(buffers.counts))),
-                np.zeros(rows, np.int64),
-            )
+            items = np.zeros(rows, np.int64)
+            for domain in range(1, len(buffers.counts)):
+                items += np.bincount(buffers.rows(domain), minlength=rows)
             doubts.add(np.flatnonzero(items > self._limits.record_items), RouteReason.LIMIT)
 
     def _check_rules(self, buffers: Buffers, doubts: Doubts) -> None:
-        untimed = self._null("assembled_at", buffers) & self._null("completed_at", buffers)
-        kept_for_ever = ~self._null("snapshot.ref", buffers) & self._null("snapshot.expires_at", buffers)
-        doubts.add(np.flatnonzero(untimed | kept_for_ever), RouteReason.INVALID_TURN)
+        timed = self._set("assembled_at", buffers) | self._set("completed_at", buffers)
+        kept_for_ever = self._set("snapshot.ref", buffers) & ~self._set("snapshot.expires_at", buffers)
+        wrong: Ints = ~timed | kept_for_ever
+        if np.any(wrong):
+            rows = np.unpackbits(wrong, bitorder="little", count=int(buffers.counts[0]))
+            doubts.add(np.flatnonzero(rows), RouteReason.INVALID_TURN)
 
-    def _null(self, path: str, buffers: Buffers) -> Bools:
-        """Return in which rows our nullable field at ``path`` is null."""
-        rows = int(buffers.counts[0])
-        wire = self._bound.get(path)
-        if wire is None:
-            return np.ones(rows, np.bool_)
-        around = tuple(self._bound[path[:at]] for at, letter in enumerate(path) if letter == ".")
-        null = np.ones(rows, np.bool_)
-        null[_present(Within(wire, around), buffers)] = False
-        return null
+    def _set(self, path: str, buffers: Buffers) -> Ints:
+        """Return in which rows our field at ``path`` is not null, as a bitmap."""
+        bits = np.full((int(buffers.counts[0]) + 7) // 8, 0xFF, np.uint8)
+        parts = path.split(".")
+        for wire in (self._bound.get(".".join(parts[: end + 1])) for end in range(len(parts))):
+            held = 0 if wire is None else buffers.bits(wire)
+            if held is not None:
+                bits &= held
+        return bits
 
 
 def _text_limit(path: str | None) -> int:
     if path is None or path.startswith(_UNLIMITED):
         return _NO_LIMIT
     return _OWN_LIMITS.get(path, validation.MAX_TEXT)
+
+
+def _check_lengths(offsets: Joined, lengths: Ints, limits: Ints, buffers: Buffers, doubts: Doubts) -> None:
+    """Find what is longer than the limit of its column."""
+    held = offsets.lengths > 0
+    if not held.any():
+        return
+    if np.any(np.maximum.reduceat(lengths, (offsets.ends - offsets.lengths)[held]) > limits[held]):
+        for wire, found in offsets.places(lengths > np.repeat(limits, offsets.lengths)):
+            doubts.add(buffers.rows(wire.domain)[found], RouteReason.LIMIT)
 
 
 def _check_numbers(decoded: Decoded, doubts: Doubts) -> None:
@@ -170,16 +176,17 @@ def _check_id(name: str, wire: Wire, buffers: Buffers, doubts: Doubts) -> None:
 def _check_keys(wire: Wire, buffers: Buffers, doubts: Doubts) -> None:
     """Find the maps that hold a key twice, which a dictionary would merge."""
     assert wire.key is not None  # noqa: S101 - for the type checker
-    counts = buffers.item_counts[wire.key.domain - 1]
+    offsets = buffers.offsets(wire.key.domain)
+    counts = np.diff(offsets)
     entries = int(buffers.counts[wire.key.domain])
-    if not entries or counts.max() < 2:
+    if entries < 2:
         return
     at = wire.key.buffer
     keys = pa.Array.from_buffers(pa.utf8(), entries, [None, *buffers.raw[at + 1 : at + 3]]).dictionary_encode()
     codes = keys.indices.to_numpy()
     filled = np.flatnonzero(counts)
     if len(keys.dictionary) <= _BITS:
-        starts = buffers.offsets(wire.key.domain)[filled]
+        starts = offsets[filled]
         different = np.bitwise_count(np.bitwise_or.reduceat(np.left_shift(np.int64(1), codes), starts))
         twice = filled[different != counts[filled]]
     else:
