@@ -1,0 +1,193 @@
+"""The stages of the reference path on a sample of turns of one partition."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import time
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from typing import Any, Final, cast
+
+import fastavro
+from aiokafka.record.default_records import DefaultRecordBatchBuilder
+
+from bench.timing import Stage
+from bench.workload import TurnRecord
+from workers.agents.accounts import Accounts
+from workers.keys import encode_key, partition_of
+from workers.metrics.exporter import Exporter
+from workers.processing.duplicates import DuplicateWindow
+from workers.processing.fidelity import RuntimeManifest, grade
+from workers.processing.fidelity.avro_form import parse_avro
+from workers.processing.fidelity.findings import find
+from workers.processing.fingerprint import completeness
+from workers.processing.outcome import BatchOutcome, RecordResult
+from workers.processing.path_watch import PathTopics, PathWatch
+from workers.processing.paths import PathInventory
+from workers.processing.policy import Policy
+from workers.processing.turns import TurnJudge, TurnOutputs
+from workers.records import Output, Partition, StoredRecord
+from workers.serde.avro_schema import plain
+from workers.serde.encoder import Encoder
+from workers.serde.limits import TURN_LIMITS
+from workers.serde.local_registry import LocalRegistry
+from workers.serde.prescan import check
+from workers.serde.records import Decoded, Ending, RecordDecoder
+from workers.serde.resolver import CachingResolver
+from workers.serde.schemas import Schema, latest, load, load_ids
+from workers.serde.validation import validate_turn
+from workers.serde.wire_format import Frame
+from workers.transport.batch import RecordBatch
+
+PARTITIONS: Final = 4
+BATCH: Final = 500
+"""Records of a batch, as the worker's default."""
+PARTS: Final = {
+    "decode": ("scan",),
+    "judge": ("validate", "completeness", "parse", "grade", "findings", "encode", "duplicates", "paths", "keys"),
+}
+"""Stages that are timed inside another one too."""
+
+_SOURCE: Final = Partition("turns", 0)
+_LZ4: Final = 3
+_BATCH_BYTES: Final = 512 << 10
+_PREFIX_BYTES: Final = 5
+
+
+def encoder(subject: str) -> Encoder:
+    """Return the encoder of the latest shipped schema of ``subject``."""
+    return Encoder(load(subject), load_ids()[subject][latest(subject)].id)
+
+
+class ReferencePath:
+    """Everything a lane does to turns between fetching and sending, one record after the other.
+
+    ``outputs`` are the sample's verdicts.
+
+    Raises:
+        ValueError: a turn of the sample is not whole: stages are timed on turns with a valid manifest.
+    """
+
+    def __init__(self, sample: Iterable[TurnRecord]) -> None:
+        now = time.time_ns() // 1_000_000
+        self.policy = Policy()
+        self.records = [StoredRecord(at, now, turn.key, turn.value) for at, turn in enumerate(sample)]
+        self._decoder = RecordDecoder(CachingResolver(LocalRegistry(), "turns", TURN_LIMITS), TURN_LIMITS)
+        self.frames = [frame for frame in self._decoder.frames(self.records) if isinstance(frame, Frame)]
+        self._writers = asyncio.run(self._decoder.writers(self.frames))
+        self._turns = [turn for turn in self._decode() if isinstance(turn, Decoded)]
+        parsed = [parse_avro(turn.value["manifest"]) for turn in self._turns]
+        self._manifests = [manifest for manifest in parsed if isinstance(manifest, RuntimeManifest)]
+        if {len(self.frames), len(self._turns), len(self._manifests)} != {len(self.records)}:
+            raise ValueError("the sample holds turns without a valid manifest; stages are timed on whole ones")
+        self.writer = self._turns[0].writer
+        self._verdicts = encoder("fidelity")
+        self._results = self._judge(self._new_judge())
+        self.outputs = [result.outputs[0] for result in self._results]
+
+    def stages(self) -> dict[str, Stage]:
+        """Return the stages by name, in the order in which a turn passes them; each handles the whole sample."""
+        return {
+            "frames": lambda: lambda: self._decoder.frames(self.records),
+            "scan": lambda: self._scan,
+            "decode": lambda: self._decode,
+            "validate": lambda: lambda: [validate_turn(turn.value) for turn in self._turns],
+            "completeness": lambda: self._completeness,
+            "parse": lambda: lambda: [parse_avro(turn.value["manifest"]) for turn in self._turns],
+            "grade": lambda: lambda: [grade(manifest) for manifest in self._manifests],
+            "findings": lambda: lambda: [find(manifest, None) for manifest in self._manifests],
+            "encode": self._encode,
+            "duplicates": self._duplicates,
+            "paths": self._paths,
+            "keys": lambda: self._keys,
+            "judge": lambda: partial(self._judge, self._new_judge()),
+            "count": self._count,
+            "pack": lambda: self._pack,
+        }
+
+    def judge_only(self, positions: Sequence[int]) -> Callable[[], object]:
+        """Return the work of decoding and judging the turns at ``positions``."""
+        judge = self._new_judge()
+        chosen = [(self.records[at], self.frames[at]) for at in positions]
+        return lambda: [judge.judge(record, self._decoder.decode(frame, self._writers)) for record, frame in chosen]
+
+    def _new_judge(self) -> TurnJudge:
+        topics = PathTopics("alerts", "producer-paths", encoder("alerts").encode, encoder("producer-paths").encode)
+        watch = PathWatch(_SOURCE, topics, PathInventory(_SOURCE), lambda _: False, lambda: self.policy.version)
+        outputs = TurnOutputs("fidelity", PARTITIONS, self._verdicts.encode)
+        return TurnJudge(_SOURCE, outputs, lambda: self.policy, watch, DuplicateWindow())
+
+    def _judge(self, judge: TurnJudge) -> list[RecordResult]:
+        return [judge.judge(record, turn) for record, turn in zip(self.records, self._turns, strict=True)]
+
+    def _scan(self) -> None:
+        for frame in self.frames:
+            check(self.writer.scan, frame.payload, TURN_LIMITS)
+
+    def _decode(self) -> list[Ending]:
+        return [self._decoder.decode(frame, self._writers) for frame in self.frames]
+
+    def _completeness(self) -> None:
+        for turn in (decoded.value for decoded in self._turns):
+            fingerprint = turn["fingerprint"]
+            rules = self.policy.completeness_for(turn["tenant"], fingerprint["definition_id"])
+            completeness(fingerprint, turn, self.writer.presence, rules)
+
+    def _encode(self) -> Callable[[], object]:
+        schema = fastavro.parse_schema(cast("Schema", plain(load("fidelity"))))
+        verdicts = [_read(output.value or b"", schema) for output in self.outputs]
+        return lambda: [self._verdicts.encode(verdict) for verdict in verdicts]
+
+    def _duplicates(self) -> Callable[[], object]:
+        window = DuplicateWindow()
+        turns = [
+            (output.key or b"", frame.payload, record.offset)
+            for output, frame, record in zip(self.outputs, self.frames, self.records, strict=True)
+        ]
+        return lambda: [window.check(*turn) for turn in turns]
+
+    def _paths(self) -> Callable[[], object]:
+        inventory, ref = PathInventory(_SOURCE), str(self.writer.ref)
+        turns = [(turn.value, ref, True, record.timestamp, record.offset) for turn, record in self._with_records()]
+        return lambda: [inventory.observe(*turn) for turn in turns]
+
+    def _with_records(self) -> Iterable[tuple[Decoded, StoredRecord]]:
+        return zip(self._turns, self.records, strict=True)
+
+    def _keys(self) -> None:
+        for turn in (decoded.value for decoded in self._turns):
+            encode_key(turn["tenant"], turn["conversation_id"], turn["turn_id"])
+            partition_of(encode_key(turn["tenant"], turn["conversation_id"]), PARTITIONS)
+
+    def _count(self) -> Callable[[], object]:
+        accounts = Accounts(Exporter())
+        batches = []
+        for start in range(0, len(self.records), BATCH):
+            records = self.records[start : start + BATCH]
+            batch = RecordBatch(_SOURCE, 1, start, start + len(records), records, 0, lambda _: True)
+            batches.append((batch, BatchOutcome(self._results[start : start + BATCH])))
+        return lambda: _each(accounts, batches)
+
+    def _pack(self) -> None:
+        """Build record batches of the verdicts as the Kafka client does, compressed as the worker does by default."""
+        for start in range(0, len(self.outputs), BATCH):
+            builder = DefaultRecordBatchBuilder(2, _LZ4, 0, -1, -1, 0, _BATCH_BYTES)
+            for at, output in enumerate(self.outputs[start : start + BATCH]):
+                _append(builder, at, output)
+            builder.build()
+
+
+def _each(accounts: Accounts, batches: Iterable[tuple[RecordBatch, BatchOutcome]]) -> None:
+    for batch, outcome in batches:
+        accounts.completed(batch, outcome)
+
+
+def _append(builder: DefaultRecordBatchBuilder, at: int, output: Output) -> None:
+    builder.append(at, output.timestamp, output.key, output.value, list(output.headers))
+
+
+def _read(framed: bytes, schema: object) -> dict[str, Any]:
+    return cast(
+        "dict[str, Any]", fastavro.schemaless_reader(io.BytesIO(framed[_PREFIX_BYTES:]), cast("Schema", schema), None)
+    )
