@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -76,7 +77,7 @@ async def test_workers_that_join_and_leave_lose_nothing_and_keep_equal_numbers_o
             lambda: len(first.assigned()[-1]) + len(third.assigned()[-1]) == 12, "two workers share all partitions"
         )
         for topic in topics:
-            await until(lambda topic=topic: all_committed(kafka, group, topic), f"{topic} committed", 60.0)
+            await until(partial(all_committed, kafka, group, topic), f"{topic} committed", 60.0)
         assert await first.terminate() == 0
         assert await third.terminate() == 0
     for worker in workers:

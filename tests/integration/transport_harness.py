@@ -21,6 +21,8 @@ from typing import Any, Self
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.structs import OffsetAndMetadata
+from confluent_kafka import TopicPartition as ConfluentPartition
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
 
 from workers.metrics.labels import CommitOutcome
 from workers.records import Partition, RawRecord
@@ -78,12 +80,37 @@ async def all_committed(bootstrap_servers: str, group: str, topic: str) -> bool:
     return await committed(bootstrap_servers, group, topic, len(ends)) == ends
 
 
+async def until_committed(bootstrap_servers: str, group: str, topic: str, offsets: Mapping[int, int]) -> None:
+    """Wait until the committed offsets of ``group`` are ``offsets``."""
+
+    async def met() -> bool:
+        return await committed(bootstrap_servers, group, topic, len(offsets)) == offsets
+
+    await until(met, f"commits at {offsets}")
+
+
 async def fill(bootstrap_servers: str, topic: str, count: int, partitions: int, size: int = 200) -> None:
     """Produce ``count`` records, number ``n`` to partition ``n % partitions``, so each holds a contiguous series."""
     value = b"x" * size
-    await produce(
-        bootstrap_servers, topic, [Message(b"%d" % n, value, partition=n % partitions) for n in range(count)]
-    )
+    await produce(bootstrap_servers, topic, [Message(b"%d" % n, value, partition=n % partitions) for n in range(count)])
+
+
+def clean_often(bootstrap_servers: str) -> None:
+    """Let the log cleaner look for work every tenth of a second, not every fifteen."""
+    admin = AdminClient({"bootstrap.servers": bootstrap_servers, "log_level": 0})
+    backoff = ConfigEntry("log.cleaner.backoff.ms", "100", incremental_operation=AlterConfigOpType.SET)
+    for node in admin.list_topics(timeout=30).brokers:
+        broker = ConfigResource(ConfigResource.Type.BROKER, str(node), incremental_configs=[backoff])
+        for future in admin.incremental_alter_configs([broker]).values():
+            future.result(timeout=30)
+
+
+def delete_records(bootstrap_servers: str, partition: Partition, before: int) -> None:
+    """Delete the records of ``partition`` below offset ``before``."""
+    admin = AdminClient({"bootstrap.servers": bootstrap_servers, "log_level": 0})
+    limit = ConfluentPartition(partition.topic, partition.number, before)
+    for future in admin.delete_records([limit]).values():
+        future.result(timeout=30)
 
 
 class Recorder(SilentObserver):
