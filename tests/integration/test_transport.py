@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from aiokafka import AIOKafkaProducer
+from aiokafka.errors import RequestTimedOutError
 from transport_faults import produce_one_batch
 from transport_harness import (
     Running,
@@ -20,7 +21,9 @@ from transport_harness import (
 from workers.records import Partition
 from workers.testing.kafka_io import Message, end_offsets, produce, read_to_end
 from workers.testing.kafka_topics import TopicFactory
+from workers.transport.batch import RecordBatch
 from workers.transport.observer import HaltCause
+from workers.transport.thread import BatchConsumerThread
 
 pytestmark = pytest.mark.kafka
 
@@ -265,3 +268,70 @@ async def test_a_partition_held_beyond_the_poll_interval_keeps_its_membership(ka
         run.app.batches.release(partition)
         await until(lambda: all_committed(kafka, group, topic), "everything committed")
         assert len(run.recorder.assignments) == 1
+
+
+async def test_a_slow_batch_holds_the_commit_back_while_later_ones_are_done_and_is_read_again(
+    kafka_topics: TopicFactory,
+) -> None:
+    kafka, group = kafka_topics.bootstrap_servers, kafka_topics.group_id("slow-first")
+    topic = kafka_topics.create_plain("in", partitions=2)
+    await fill(kafka, topic, 800, 2)
+    partition = Partition(topic, 0)
+    async with running(
+        kafka, group, topic, configure=lambda run: run.by_hand.add(0), max_records=100, drain_deadline=0.3
+    ) as run:
+
+        def of_partition() -> list[RecordBatch]:
+            return [batch for batch in run.batches if batch.partition == partition]
+
+        await until(lambda: len(of_partition()) == 4, "four batches")
+        assert all(batch.begin() for batch in of_partition())
+        assert all(batch.complete() for batch in of_partition()[1:])
+        await until_committed(kafka, group, topic, {0: 0, 1: 400})
+        assert run.status(partition).batches_in_flight == 4
+    async with running(kafka, group, topic) as run:
+        await until(lambda: all_committed(kafka, group, topic), "everything committed")
+        assert run.offsets(partition) == list(range(400))
+        assert run.offsets(Partition(topic, 1)) == []
+
+
+async def test_a_handler_beyond_the_poll_interval_costs_the_membership_and_the_worker_joins_again(
+    kafka_topics: TopicFactory,
+) -> None:
+    kafka, group = kafka_topics.bootstrap_servers, kafka_topics.group_id("poll")
+    topic = kafka_topics.create_plain("in")
+    await fill(kafka, topic, 100, 1)
+
+    def short_poll(run: Running) -> None:
+        run.app.conf.broker_max_poll_interval = 1.5
+        run.close_gate(0)
+
+    async with running(
+        kafka, group, topic, configure=short_poll, max_records=50, max_in_flight=1, drain_deadline=0.3
+    ) as run:
+        await until(lambda: len(run.recorder.assignments) == 2, "the worker has joined again")
+        run.gates.pop(0).set()
+        await until(lambda: all_committed(kafka, group, topic), "everything committed")
+        assert run.offsets(Partition(topic, 0)) == list(range(100))
+        assert run.completions[0] is False
+
+
+@pytest.mark.parametrize("known", [False, True])
+async def test_positions_that_cannot_be_looked_up_at_the_start_are_found_by_the_first_fetch(
+    kafka_topics: TopicFactory, monkeypatch: pytest.MonkeyPatch, *, known: bool
+) -> None:
+    kafka, group = kafka_topics.bootstrap_servers, kafka_topics.group_id("positions")
+    topic = kafka_topics.create_plain("in")
+    await fill(kafka, topic, 100, 1)
+    partition = Partition(topic, 0)
+    if known:
+        await commit_as(kafka, group, {partition: 40})
+
+    async def away(*_: object) -> dict[Partition, int]:
+        raise RequestTimedOutError
+
+    monkeypatch.setattr(BatchConsumerThread, "seek_to_commits", away)
+    async with running(kafka, group, topic) as run:
+        await until(lambda: all_committed(kafka, group, topic), "everything committed")
+        assert run.offsets(partition) == list(range(40 if known else 0, 100))
+        assert run.recorder.lost == []

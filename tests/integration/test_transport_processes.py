@@ -104,3 +104,20 @@ async def test_a_stuck_handler_is_left_at_the_deadline_and_the_exit_code_says_so
         assert await worker.terminate() == 3
         assert 1.5 < time.monotonic() - began < 1.5 + 5
     assert await committed(kafka, group, topic, 2) == {0: 1000, 1: 0}
+
+
+async def test_a_worker_that_waits_for_others_to_let_it_join_still_stops_by_its_deadline(
+    kafka_topics: TopicFactory, tmp_path: Path
+) -> None:
+    kafka, group = kafka_topics.bootstrap_servers, kafka_topics.group_id("joining")
+    topic = kafka_topics.create_plain("in", partitions=2)
+    await fill(kafka, topic, 200, 2)
+    # The first worker is stuck, so it lets the second one join only when its own drain ends.
+    with WorkerProcess(kafka, group, [topic], tmp_path, options={"drain_deadline": 25.0}, stuck=[0, 1]) as busy:
+        await until(lambda: len(busy.events("stuck")) == 2, "the first worker is stuck")
+        with WorkerProcess(kafka, group, [topic], tmp_path, options={"drain_deadline": 1.0}) as joining:
+            await until(lambda: "(Re-)joining group" in joining.output.read_text(), "the second asks to join")
+            began = time.monotonic()
+            assert await joining.terminate() == 0
+            assert time.monotonic() - began < 1.0 + 5
+            assert joining.events("assigned") == []

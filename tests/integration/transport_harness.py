@@ -153,7 +153,10 @@ class Recorder(SilentObserver):
 
 @dataclass
 class Running:
-    """An app of this process: what it received, and gates its lanes wait at, by partition number."""
+    """An app of this process: what it received, and gates its lanes wait at, by partition number.
+
+    Batches of the partitions in ``by_hand`` are left to the test.
+    """
 
     app: BatchApp
     recorder: Recorder
@@ -162,6 +165,7 @@ class Running:
     started: list[RecordBatch] = field(default_factory=list)
     completions: list[bool] = field(default_factory=list)
     gates: dict[int, asyncio.Event] = field(default_factory=dict)
+    by_hand: set[int] = field(default_factory=set)
     _queues: dict[Partition, asyncio.Queue[RecordBatch]] = field(default_factory=dict)
     _tasks: list[asyncio.Task[None]] = field(default_factory=list)
 
@@ -180,6 +184,8 @@ class Running:
     async def work(self, stream: AsyncIterable[RecordBatch]) -> None:
         async for batch in stream:
             self.batches.append(batch)
+            if batch.partition.number in self.by_hand:
+                continue
             if batch.partition not in self._queues:
                 queue = self._queues[batch.partition] = asyncio.Queue()
                 self._tasks.append(asyncio.create_task(self._lane(queue)))
