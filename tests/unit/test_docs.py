@@ -10,6 +10,7 @@ from typing import Any
 
 import click
 import pytest
+from click.testing import CliRunner
 
 from workers.agents.lane import OURS_IN_A_ROW
 from workers.alerting.catalogue import ALERTS
@@ -151,6 +152,23 @@ def test_every_snippet_stands_in_a_page_as_it_is_in_its_file() -> None:
     for snippet in SNIPPETS:
         block = f"<!-- snippets/{snippet.name} -->\n```python\n{snippet.read_text(encoding='utf-8')}```\n"
         assert block in pages, f"copy docs/snippets/{snippet.name} into its page again"
+
+
+def test_the_commands_of_the_readme_are_those_of_the_quick_start_which_is_run() -> None:
+    quick_start = (DOCS / "quick-start.md").read_text(encoding="utf-8")
+    shown = (ROOT / "README.md").read_text(encoding="utf-8").partition("## Your own turn")[2]
+    block = shown.partition("```sh\n")[2].partition("```")[0]
+    for line in filter(None, block.splitlines()):
+        for command in re.split(r"; (?=kill|rm|wait)| && ", line.partition("  #")[0].rstrip()):
+            assert command in quick_start, command
+
+
+def test_the_transcripts_of_commands_that_need_no_kafka_are_what_they_print() -> None:
+    for page in PAGES:
+        for command, shown in re.findall(
+            r"^```text\n\$ engram-stream (.+)\n(.*?)^```$", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL
+        ):
+            assert CliRunner().invoke(cli, command.split()).output == shown, command
 
 
 def test_the_page_of_reasons_is_current() -> None:
