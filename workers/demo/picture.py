@@ -13,7 +13,6 @@ from workers.metrics.labels import End, LevelLabel
 from workers.processing.fidelity.verdict import Status
 from workers.reasons import Reason
 
-TURNS: Final = "turns"
 STATE_WRITES: Final = "state-writes"
 RATE_SECONDS: Final = 5.0
 """Rates are means over this time: batches and scrapes would make shorter ones jump."""
@@ -160,9 +159,12 @@ class History:
 
     def add(self, picture: Picture) -> list[Gap]:
         """Take in the next picture; return the gaps that were not there before."""
+        before = self.latest.turns if self.latest else Counter[ProducerPath]()
         new = [gap for gap in picture.gaps if gap not in self.onsets]
         for gap in new:
-            self.onsets[gap] = Onset(picture.at, max(0, picture.turns[gap.producer] - picture.gaps[gap]))
+            self.onsets[gap] = Onset(
+                picture.at, max(before[gap.producer], picture.turns[gap.producer] - picture.gaps[gap])
+            )
         self._recent.append(picture)
         while len(self._recent) > 2 and picture.at - self._recent[1].at >= RATE_SECONDS:
             self._recent.popleft()

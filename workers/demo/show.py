@@ -14,7 +14,8 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
-from workers.demo.picture import TURNS, Gap, Picture
+from workers.demo.picture import Gap, Picture
+from workers.demo.samples import TURNS
 from workers.demo.stage import Stage
 from workers.demo.story import Facts, Line, Section, clock, tell, where_next, words
 from workers.demo.view import REFRESH_SECONDS, Scene, plain_line, render

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import time
-import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from http import HTTPStatus
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
@@ -17,8 +17,8 @@ from workers.config import KafkaSettings
 from workers.demo.alerts import AlertReader, SeenAlert
 from workers.demo.children import Child
 from workers.demo.interrupts import ignore_stop_signals
-from workers.demo.picture import STATE_WRITES, TURNS, History, Picture, take_picture
-from workers.demo.samples import Samples, scrape
+from workers.demo.picture import STATE_WRITES, History, Picture, take_picture
+from workers.demo.samples import TURNS, Samples, get, scrape
 from workers.errors import EngramError
 from workers.testing.local_kafka import LocalKafka
 from workers.testing.traffic import BadKind
@@ -168,7 +168,7 @@ class Stage:
         shares = self.look().shares
         held = [len(numbers) for share in shares for numbers in share.partitions.values()]
         balanced = len(held) == WORKERS * len(INPUTS) and sum(held) == partitions
-        return balanced and all(map(_is_ready, self.addresses))
+        return balanced and all(get(address, "/readyz")[0] == HTTPStatus.OK for address in self.addresses)
 
     def _children(self) -> list[Child]:
         # The generator first: it ends at once, and workers drain what is there.
@@ -212,11 +212,3 @@ def _create_topics(bootstrap_servers: str, say: Callable[[str], None]) -> int:
     admin.wait_until(lambda: not make_plan(catalogue, admin.state(names)).changes)
     say(f"created {len(plan.creations)} topics")
     return sum(creation.partitions for creation in plan.creations if creation.topic in INPUTS)
-
-
-def _is_ready(address: str) -> bool:
-    try:
-        with urllib.request.urlopen(f"{address}/readyz", timeout=5) as answer:  # noqa: S310 - our own worker
-            return bool(answer.status == 200)
-    except OSError:
-        return False

@@ -10,8 +10,9 @@ from typing import Final, Literal, NamedTuple
 
 from workers.alerting.spec import Alert
 from workers.demo.alerts import SeenAlert
-from workers.demo.picture import MIX, STATE_WRITES, TURNS, Gap, Onset, Picture
+from workers.demo.picture import MIX, STATE_WRITES, Gap, Onset, Picture
 from workers.demo.rules import rules_that_hold
+from workers.demo.samples import TURNS
 from workers.metrics import catalogue as m
 from workers.metrics.labels import End
 from workers.processing.fidelity.catalogue import CATALOGUE as CODES

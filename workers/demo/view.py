@@ -15,7 +15,8 @@ from rich.table import Table
 from rich.text import Text
 
 from workers.demo.alerts import SeenAlert
-from workers.demo.picture import MIX, STATE_WRITES, TURNS, History, Picture, ProducerPath
+from workers.demo.picture import MIX, STATE_WRITES, History, Picture, ProducerPath
+from workers.demo.samples import TURNS
 from workers.demo.story import clock, percent, words
 from workers.metrics.labels import End
 from workers.reasons import CATALOGUE, Reason, ReasonClass

@@ -124,3 +124,12 @@ def test_rules_come_in_the_order_in_which_they_would_fire() -> None:
         "ManifestMissing",
     ]
     assert firing[-1].subject == "shop: 40.00%, bound 5%"
+
+
+def test_numbers_read_while_a_batch_was_being_counted_are_known_as_such() -> None:
+    def between(exporter: Exporter) -> None:
+        count_turns(exporter, 10)
+        exporter.inc(m.FIDELITY_TURNS, "graded", "exact", *BATCH)
+
+    assert samples(partial(count_turns, n=10)).is_of_one_moment
+    assert not samples(between).is_of_one_moment
