@@ -166,7 +166,9 @@ def test_the_commands_of_the_readme_are_those_of_the_quick_start_which_is_run() 
 def test_the_transcripts_of_commands_that_need_no_kafka_are_what_they_print() -> None:
     for page in PAGES:
         for command, shown in re.findall(
-            r"^```text\n\$ engram-stream (.+)\n(.*?)^```$", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL
+            r"^```text\n\$ engram-stream ([^\n]+)\n(.*?)^```$",
+            page.read_text(encoding="utf-8"),
+            re.MULTILINE | re.DOTALL,
         ):
             assert CliRunner().invoke(cli, command.split()).output == shown, command
 
