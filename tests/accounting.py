@@ -6,27 +6,39 @@ import hashlib
 import io
 import os
 from collections import Counter, defaultdict
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, NamedTuple
 
 import fastavro
-
 from topic_reading import read_topic
+
 from workers.keys import encode_key, partition_of
 from workers.metrics.labels import End
 from workers.records import Headers
 from workers.serde.schemas import load
 from workers.testing.kafka_io import Received
-from workers.testing.traffic import BadKind, Expected, GeneratedRecord
+from workers.testing.kafka_topics import TopicFactory
+from workers.testing.traffic import BadKind, Expected, GeneratedRecord, TrafficPlan
 
 PARTITIONS = 4
 TURNS = int(os.environ.get("TEST_TURNS", "20000"))
-"""Turns of one whole run."""
+"""Turns of an undisturbed run."""
+DISTURBED_TURNS = int(os.environ.get("TEST_TURNS", "8000"))
+"""Turns of a run during which workers come and go."""
 
 EVERY_KIND = tuple(BadKind)
-ONE_PERCENT_OF_EACH = 0.01 * len(EVERY_KIND)
+
+
+def plan_with_one_percent_of_each_kind(prefix: str, seed: int) -> TrafficPlan:
+    """Return turns and state writes, 1 % of the turns' number bad in each way there is."""
+    return TrafficPlan(
+        seed=seed,
+        bad_share=0.01 * len(EVERY_KIND),
+        bad_kinds=EVERY_KIND,
+        state_write_share=0.2,
+        topic_prefix=prefix,
+    )
 
 
 class Source(NamedTuple):
@@ -136,8 +148,9 @@ def source_of(received: Received, name: str = "engram.source") -> Source:
 def check_verdicts(bootstrap_servers: str, fidelity: str, turns: str, books: Books) -> Outputs:
     """Assert that every good turn has its verdict, none another, and repeated ones are equal byte for byte.
 
-    The tombstone of a single turn nulls its verdict, known or not. A repeat of a turn may have a verdict of its own where a worker has started after the first one: see the
-    delivery guarantees. How many verdicts are second ones of their record is for the caller to judge.
+    The tombstone of a single turn nulls its verdict, known or not. A repeat of a turn may have a verdict of its own
+    where a worker has started after the first one: see the delivery guarantees. How many verdicts are second ones of
+    their record is for the caller to judge.
     """
     good = books.of(turns, End.PROCESSED)
     repeats = books.of(turns, End.DUPLICATE)
@@ -177,7 +190,7 @@ def check_verdict(received: Received, sent: Sent) -> None:
 
 
 def check_letters(bootstrap_servers: str, letters: str, topic: str, books: Books) -> Outputs:
-    """Assert that every bad record of ``topic`` lies in ``letters`` byte for byte with its reason, and no other does."""
+    """Assert that every bad record of ``topic`` lies in ``letters`` byte for byte with its reason, and none else."""
     bad = books.of(topic, End.DLQ)
     found = Outputs()
     for received in read_topic(bootstrap_servers, letters):
@@ -210,6 +223,11 @@ def original(received: Received) -> Fingerprint:
     return fingerprint(received.key, received.value, received.headers[:added])
 
 
-def assert_nothing_twice(outputs: Iterable[Outputs]) -> None:
-    """Assert that no record has a second output."""
-    assert [found.repeated for found in outputs] == [0 for _ in outputs]
+def check_all_outputs(bootstrap_servers: str, topics: TopicFactory, books: Books) -> int:
+    """Assert that verdicts and letters are what the books demand; return how many are second ones of their record."""
+    turns, writes = topics.name("turns"), topics.name("state-writes")
+    return (
+        check_verdicts(bootstrap_servers, topics.name("fidelity"), turns, books).repeated
+        + check_letters(bootstrap_servers, topics.name("turns-dlq"), turns, books).repeated
+        + check_letters(bootstrap_servers, topics.name("state-writes-dlq"), writes, books).repeated
+    )

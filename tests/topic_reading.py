@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import time
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import cast
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
@@ -46,23 +48,24 @@ def count_records(bootstrap_servers: str, topic: str) -> int:
         )
 
 
-def open_offsets(bootstrap_servers: str, group: str, topics: list[str]) -> dict[tuple[str, int], tuple[int, int]]:
-    """Return (committed, end) by topic and partition, of those partitions where they differ.
-
-    A partition that nobody committed stands for 0, so an empty one is never among them.
-    """
+def committed_and_end(bootstrap_servers: str, group: str, topics: list[str]) -> dict[tuple[str, int], tuple[int, int]]:
+    """Return the committed offset of ``group``, 0 where there is none, and the end, by topic and partition."""
     with _consumer(bootstrap_servers, group) as consumer:
         partitions = [
             TopicPartition(topic, number)
             for topic in topics
             for number in consumer.list_topics(topic, timeout=_TIMEOUT_S).topics[topic].partitions
         ]
-        found = {}
-        for committed in consumer.committed(partitions, timeout=_TIMEOUT_S):
-            end = consumer.get_watermark_offsets(committed, timeout=_TIMEOUT_S)[1]
-            if max(committed.offset, 0) != end:
-                found[committed.topic, committed.partition] = (max(committed.offset, 0), end)
-        return found
+        return {
+            (found.topic, found.partition): (max(found.offset, 0), _end(consumer, found))
+            for found in consumer.committed(partitions, timeout=_TIMEOUT_S)
+        }
+
+
+def open_offsets(bootstrap_servers: str, group: str, topics: list[str]) -> dict[tuple[str, int], tuple[int, int]]:
+    """Return the same of those partitions alone where the two differ."""
+    offsets = committed_and_end(bootstrap_servers, group, topics)
+    return {partition: (committed, end) for partition, (committed, end) in offsets.items() if committed != end}
 
 
 @contextmanager
@@ -86,6 +89,18 @@ def _consumer(bootstrap_servers: str, group: str | None = None) -> Iterator[Cons
         consumer.close()
 
 
+def _end(consumer: Consumer, partition: TopicPartition) -> int:
+    deadline = time.monotonic() + _TIMEOUT_S
+    while True:
+        try:
+            _, end = consumer.get_watermark_offsets(partition, timeout=_TIMEOUT_S)
+        except KafkaException as error:  # such as NOT_LEADER_FOR_PARTITION: the topic is new
+            if not error.args[0].retriable() or time.monotonic() > deadline:
+                raise
+        else:
+            return int(end)
+
+
 def _number(message: Message) -> int:
     number = message.partition()
     assert number is not None
@@ -95,7 +110,7 @@ def _number(message: Message) -> int:
 def _received(message: Message) -> Received:
     offset, (_, timestamp) = message.offset(), message.timestamp()
     assert offset is not None
-    headers = tuple((name, content) for name, content in message.headers() or [])
+    headers = tuple(cast("list[tuple[str, bytes | None]]", message.headers() or []))
     return Received(_number(message), offset, timestamp, _bytes(message.key()), _bytes(message.value()), headers)
 
 

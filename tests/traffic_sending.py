@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterable
 from functools import partial
 from types import TracebackType
+from typing import Self
 
 from accounting import Books, Source
 from confluent_kafka import KafkaError, Message, Producer
@@ -48,7 +49,7 @@ class Traffic:
         if self._failure is not None:
             raise self._failure
 
-    def __enter__(self) -> Traffic:
+    def __enter__(self) -> Self:
         self._thread.start()
         return self
 

@@ -6,22 +6,14 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from accounting import (
-    EVERY_KIND,
-    ONE_PERCENT_OF_EACH,
-    PARTITIONS,
-    TURNS,
-    assert_nothing_twice,
-    check_letters,
-    check_verdicts,
-)
+from accounting import EVERY_KIND, PARTITIONS, TURNS, check_all_outputs, plan_with_one_percent_of_each_kind
 from topic_reading import open_offsets
 from traffic_sending import send
 from worker_process import WorkerProcess
 
 from workers.metrics.labels import End
 from workers.testing.kafka_topics import TopicFactory
-from workers.testing.traffic import TrafficPlan
+from workers.testing.traffic import BadKind
 from workers.topic_catalogue import load_catalogue
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(900)]
@@ -33,14 +25,7 @@ def test_of_a_run_with_one_percent_of_every_bad_kind_each_record_comes_to_its_on
 ) -> None:
     kafka_topics.create(*(topic.name for topic in load_catalogue()), partitions=PARTITIONS)
     turns, writes = kafka_topics.name("turns"), kafka_topics.name("state-writes")
-    plan = TrafficPlan(
-        seed=11,
-        bad_share=ONE_PERCENT_OF_EACH,
-        bad_kinds=EVERY_KIND,
-        state_write_share=0.2,
-        topic_prefix=kafka_topics.prefix,
-    )
-    books = send(kafka, plan.records(TURNS))
+    books = send(kafka, plan_with_one_percent_of_each_kind(kafka_topics.prefix, seed=11).records(TURNS))
     kinds = books.kinds()
     assert all(kinds[kind] > 0.005 * TURNS for kind in EVERY_KIND), kinds
     with WorkerProcess(kafka, kafka_topics.prefix, tmp_path) as worker:
@@ -61,12 +46,6 @@ def test_of_a_run_with_one_percent_of_every_bad_kind_each_record_comes_to_its_on
             assert letters == books.reasons(topic)
         assert worker.metric("engram_conservation_difference") == 0
         assert worker.metric("engram_records_abandoned_total") == 0
-        assert worker.metric("engram_records_conflicting_total") == kinds["conflicting_duplicate"]
+        assert worker.metric("engram_records_conflicting_total") == kinds[BadKind.CONFLICTING_DUPLICATE]
         assert worker.terminate() == 0
-    assert_nothing_twice(
-        [
-            check_verdicts(kafka, kafka_topics.name("fidelity"), turns, books),
-            check_letters(kafka, kafka_topics.name("turns-dlq"), turns, books),
-            check_letters(kafka, kafka_topics.name("state-writes-dlq"), writes, books),
-        ]
-    )
+    assert check_all_outputs(kafka, kafka_topics, books) == 0
