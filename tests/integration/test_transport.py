@@ -22,6 +22,7 @@ from workers.records import Partition
 from workers.testing.kafka_io import Message, end_offsets, produce, read_to_end
 from workers.testing.kafka_topics import TopicFactory
 from workers.transport.batch import RecordBatch
+from workers.transport.fetch import Chunk
 from workers.transport.observer import HaltCause
 from workers.transport.thread import BatchConsumerThread
 
@@ -335,3 +336,28 @@ async def test_positions_that_cannot_be_looked_up_at_the_start_are_found_by_the_
         await until(lambda: all_committed(kafka, group, topic), "everything committed")
         assert run.offsets(partition) == list(range(40 if known else 0, 100))
         assert run.recorder.lost == []
+
+
+async def test_a_chunk_of_an_older_generation_is_discarded(kafka_topics: TopicFactory) -> None:
+    kafka, group = kafka_topics.bootstrap_servers, kafka_topics.group_id("generation")
+    topic = kafka_topics.create_plain("in")
+    await fill(kafka, topic, 20, 1)
+    partition = Partition(topic, 0)
+    async with running(kafka, group, topic) as run:
+        await until(lambda: run.offsets(partition) == list(range(20)), "the first records")
+        stale = Chunk(20, 30, tuple(run.batches[0].records[:10]), 100)
+        await run.app.batches._accept(partition, run.app.consumer_generation_id - 1, stale)
+        assert run.recorder.stale == [(partition, 10)]
+        await fill(kafka, topic, 5, 1)
+        await until(lambda: all_committed(kafka, group, topic), "everything committed")
+        assert run.offsets(partition) == list(range(25))
+
+
+async def test_a_partition_with_room_again_does_not_wait_for_an_idle_one(kafka_topics: TopicFactory) -> None:
+    kafka, group = kafka_topics.bootstrap_servers, kafka_topics.group_id("room")
+    topic = kafka_topics.create_plain("in", partitions=2)
+    await produce(kafka, topic, [Message(None, b"x", partition=0) for _ in range(400)])
+    async with running(kafka, group, topic, max_records=10, max_in_flight=1) as run:
+        await until(lambda: len(run.records) > 0, "the first batch")
+        # Forty batches, one at a time: waiting out one idle fetch for each would take forty seconds.
+        await until(lambda: all_committed(kafka, group, topic), "everything committed", 10.0)

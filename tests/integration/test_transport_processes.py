@@ -60,9 +60,9 @@ async def test_workers_that_join_and_leave_lose_nothing_and_keep_equal_numbers_o
     kafka_topics: TopicFactory, tmp_path: Path
 ) -> None:
     kafka, group = kafka_topics.bootstrap_servers, kafka_topics.group_id("moving")
-    topics = [kafka_topics.create_plain(name, partitions=6) for name in ("turns", "writes")]
+    topics = [kafka_topics.create_plain(name, partitions=5) for name in ("turns", "writes")]
     for topic in topics:
-        await fill(kafka, topic, 12_000, 6)
+        await fill(kafka, topic, 10_000, 5)
     slow = {"options": {"max_records": 20}, "seconds_per_batch": 0.02}
     with (
         WorkerProcess(kafka, group, topics, tmp_path, **slow) as first,
@@ -74,7 +74,7 @@ async def test_workers_that_join_and_leave_lose_nothing_and_keep_equal_numbers_o
             await worker.until_completed(5)
         assert await second.terminate() == 0
         await until(
-            lambda: len(first.assigned()[-1]) + len(third.assigned()[-1]) == 12, "two workers share all partitions"
+            lambda: len(first.assigned()[-1]) + len(third.assigned()[-1]) == 10, "two workers share all partitions"
         )
         for topic in topics:
             await until(partial(all_committed, kafka, group, topic), f"{topic} committed", 60.0)
@@ -85,7 +85,7 @@ async def test_workers_that_join_and_leave_lose_nothing_and_keep_equal_numbers_o
             numbers = [{p.number for p in partitions if p.topic == topic} for topic in topics]
             assert numbers[0] == numbers[1]
     for topic in topics:
-        for number in range(6):
+        for number in range(5):
             # Nobody was killed and every drain met its deadline, so there is no duplicate either.
             assert set(times_completed(workers, Partition(topic, number), 2000)) == {1}
 

@@ -122,6 +122,7 @@ class Recorder(SilentObserver):
         self.gaps: list[tuple[Partition, int, int]] = []
         self.abandoned: list[tuple[Partition, int]] = []
         self.late: list[tuple[Partition, int]] = []
+        self.stale: list[tuple[Partition, int]] = []
         self.commits: list[CommitOutcome] = []
         self.assignments: list[AbstractSet[Partition]] = []
         self.revocations: list[AbstractSet[Partition]] = []
@@ -143,6 +144,9 @@ class Recorder(SilentObserver):
 
     def on_gap(self, partition: Partition, expected: int, got: int) -> None:
         self.gaps.append((partition, expected, got))
+
+    def on_stale(self, partition: Partition, n_records: int) -> None:
+        self.stale.append((partition, n_records))
 
     def on_abandoned(self, partition: Partition, n_records: int) -> None:
         self.abandoned.append((partition, n_records))

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import pytest
 from aiokafka import TopicPartition
-from aiokafka.record.default_records import DefaultRecordBatch, DefaultRecordBatchBuilder
-from aiokafka.record.util import calc_crc32c
+from aiokafka.record.default_records import DefaultRecordBatch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from record_sets import BASE, CODECS, Record, build, patched, plain, sealed, with_bad_header_key
 
 from workers.transport.observer import HaltCause
 from workers.transport.salvage import Unreadable, salvage
 
 TP = TopicPartition("in", 3)
-BASE = 1000
-CODECS = {"none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
-
 RECORDS = st.lists(
     st.tuples(
         st.none() | st.binary(max_size=20),
@@ -26,30 +23,6 @@ RECORDS = st.lists(
     min_size=1,
     max_size=8,
 )
-
-Record = tuple[bytes | None, bytes | None, list[tuple[str, bytes | None]], int]
-
-
-def build(records: list[Record], codec: int = 0, base: int = BASE) -> bytes:
-    builder = DefaultRecordBatchBuilder(2, codec, 0, -1, -1, -1, 1 << 20)
-    for offset, (key, value, headers, delta) in enumerate(records):
-        builder.append(offset, 1_700_000_000_000 + delta, key, value, headers)
-    return base.to_bytes(8, "big") + bytes(builder.build())[8:]
-
-
-def sealed(batch: bytes) -> bytes:
-    """Return ``batch`` with the checksum that fits it."""
-    crc: int = calc_crc32c(batch[21:])
-    return batch[:17] + crc.to_bytes(4, "big") + batch[21:]
-
-
-def patched(batch: bytes, old: bytes, new: bytes) -> bytes:
-    assert old in batch
-    return sealed(batch.replace(old, new))
-
-
-def plain(count: int, header: str = "name") -> list[Record]:
-    return [(b"k", b"v%d" % n, [(header if n == 2 else "name", b"x")], n) for n in range(count)]
 
 
 @settings(max_examples=100, deadline=None)
@@ -68,7 +41,7 @@ def test_sound_records_are_read_as_the_client_reads_them(records: list[Record], 
 
 
 def test_records_before_a_bad_header_key_are_read_and_it_is_named() -> None:
-    data = patched(build(plain(5, "QQQQ")), b"QQQQ", b"\xff\xfe\xfd\xfc")
+    data = with_bad_header_key(5)
     found = salvage(TP, data, BASE)
     assert [record.offset for record in found.records] == [1000, 1001]
     assert found.next == 1002
@@ -76,7 +49,7 @@ def test_records_before_a_bad_header_key_are_read_and_it_is_named() -> None:
 
 
 def test_records_behind_a_bad_header_key_are_read_once_it_is_skipped() -> None:
-    data = patched(build(plain(5, "QQQQ")), b"QQQQ", b"\xff\xfe\xfd\xfc")
+    data = with_bad_header_key(5)
     found = salvage(TP, data, 1003)
     assert [record.value for record in found.records] == [b"v3", b"v4"]
     assert (found.next, found.unreadable) == (1005, None)
