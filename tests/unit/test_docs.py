@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -46,7 +47,7 @@ _LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)\)")
 _FENCE = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 _INLINE = re.compile(r"`([^`\n]+)`")
 _HEADING = re.compile(r"^#{1,6} (.+)$", re.MULTILINE)
-_COMMAND = re.compile(r"engram-stream((?: +[a-z][a-z-]*)+)(?=[ `'\n]|$)")
+_CALL = re.compile(r"(?<!--group )engram-stream ([^\n|>#;&`)]+)")
 
 
 def _name(path: Path) -> str:
@@ -88,23 +89,41 @@ def test_every_page_is_reached_from_the_index() -> None:
     assert not set(DOCS.rglob("*.md")) - reached
 
 
-@pytest.mark.parametrize("page", PAGES, ids=_name)
-def test_every_command_named_is_one_of_ours(page: Path) -> None:
-    unknown = []
+def _calls(page: Path) -> Iterator[list[str]]:
+    """Yield the words behind ``engram-stream`` of every call in the code of ``page``."""
     text = page.read_text(encoding="utf-8")
-    code = "\n".join([*_FENCE.findall(text), *_INLINE.findall(_FENCE.sub("", text))])
-    for words in _COMMAND.findall(code):
-        found: click.Command = cli
-        for word in words.split():
-            if not isinstance(found, click.Group):
-                break
-            context = click.Context(found)
-            following = found.get_command(context, word)
+    code = [*_FENCE.findall(text), *_INLINE.findall(_FENCE.sub("", text))]
+    for call in _CALL.findall("\n".join(code).replace("\\\n", " ")):
+        yield call.split()
+
+
+def _unknown_word(words: list[str]) -> str | None:
+    """Return the first of ``words`` that is no command, or no option of the command before it."""
+    found: click.Command = cli
+    for word in words:
+        if word.startswith("--"):
+            options = {option for parameter in found.params for option in parameter.opts}
+            if word.partition("=")[0] not in options:
+                return word
+        elif isinstance(found, click.Group) and re.fullmatch(r"[a-z][a-z-]*", word):
+            following = found.get_command(click.Context(found), word)
             if following is None:
-                unknown.append(words.strip())
-                break
+                return word
             found = following
-    assert not unknown
+    return None
+
+
+@pytest.mark.parametrize("page", PAGES, ids=_name)
+def test_every_command_and_option_named_is_one_of_ours(page: Path) -> None:
+    wrong = [(" ".join(words), word) for words in _calls(page) if (word := _unknown_word(words)) is not None]
+    assert not wrong
+
+
+def test_every_configuration_shown_has_settings_that_exist() -> None:
+    for page in PAGES:
+        for block in re.findall(r"^```toml\n(.*?)^```$", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL):
+            shown = {f"{section}.{key}" for section, keys in tomllib.loads(block).items() for key in keys}
+            assert set() < shown <= set(setting_keys()), page
 
 
 @pytest.mark.parametrize("page", PAGES, ids=_name)
