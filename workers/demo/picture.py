@@ -16,6 +16,8 @@ from workers.reasons import Reason
 STATE_WRITES: Final = "state-writes"
 RATE_SECONDS: Final = 5.0
 """Rates are means over this time: batches and scrapes would make shorter ones jump."""
+SKEW_SECONDS: Final = 3.0
+"""Partitions are read side by side: turns from before a release may be counted so long after its first ones."""
 
 
 class ProducerPath(NamedTuple):
@@ -139,7 +141,7 @@ def _partitions(samples: Samples) -> dict[str, list[int]]:
 
 
 class Onset(NamedTuple):
-    """When a gap was first seen, in seconds since the epoch, and how many turns of its path were without it by then."""
+    """When a gap was first seen, in seconds since the epoch, and how many turns its path had made before."""
 
     at: float
     turns_before: int
@@ -159,12 +161,12 @@ class History:
 
     def add(self, picture: Picture) -> list[Gap]:
         """Take in the next picture; return the gaps that were not there before."""
-        before = self.latest.turns if self.latest else Counter[ProducerPath]()
         new = [gap for gap in picture.gaps if gap not in self.onsets]
-        for gap in new:
-            self.onsets[gap] = Onset(
-                picture.at, max(before[gap.producer], picture.turns[gap.producer] - picture.gaps[gap])
-            )
+        for gap in picture.gaps:
+            onset = self.onsets.get(gap, Onset(picture.at, 0))
+            if picture.at - onset.at <= SKEW_SECONDS:
+                without = picture.turns[gap.producer] - picture.gaps[gap]
+                self.onsets[gap] = onset._replace(turns_before=max(onset.turns_before, without))
         self._recent.append(picture)
         while len(self._recent) > 2 and picture.at - self._recent[1].at >= RATE_SECONDS:
             self._recent.popleft()

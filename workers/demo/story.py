@@ -104,8 +104,10 @@ def count(number: int, one: str, many: str | None = None) -> str:
 
 
 def percent(share: float) -> str:
-    """Return ``share`` in whole percent; what is there never reads as nothing."""
-    return "<1%" if 0 < share < 0.01 else f"{share:.0%}"
+    """Return ``share`` in whole percent; neither a little nor almost all is rounded away."""
+    if 0 < share < 0.01:
+        return "<1%"
+    return ">99%" if 0.99 < share < 1 else f"{share:.0%}"
 
 
 def words(identifier: str) -> str:

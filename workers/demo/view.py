@@ -141,9 +141,10 @@ def _mix(picture: Picture) -> Table:
     grid.add_column(no_wrap=True, justify="right", width=4)
     grid.add_column(no_wrap=True, justify="right", width=7)
     total = picture.verdicts or 1
+    longest = max(picture.mix.values(), default=1)
     for name in MIX:
         number, colour = picture.mix[name], _COLOURS.get(name, "magenta")
-        grid.add_row(words(name), Bar(total, 0, number, color=colour), percent(number / total), f"{number:,}")
+        grid.add_row(words(name), Bar(longest, 0, number, color=colour), percent(number / total), f"{number:,}")
     return grid
 
 
