@@ -10,14 +10,15 @@ from worker_process import PATIENCE_S
 
 
 def engram_stream(
-    bootstrap_servers: str, prefix: str, *arguments: str, patience_s: float = PATIENCE_S
+    bootstrap_servers: str, prefix: str, *arguments: str, **settings: object
 ) -> subprocess.CompletedProcess[str]:
-    """Run a command to its end; the group is the one of the workers under test."""
+    """Run a command to its end, with ``settings`` as a `WorkerProcess` has them, in the group of its workers."""
     environment = {
         **{key: value for key, value in os.environ.items() if not key.startswith("ENGRAM_")},
         "KAFKA_BOOTSTRAP_SERVERS": bootstrap_servers,
         "ENGRAM_TOPICS__PREFIX": prefix,
         "ENGRAM_KAFKA__GROUP_ID": f"{prefix}group",
+        **{f"ENGRAM_{key.upper()}": str(value) for key, value in settings.items()},
     }
     return subprocess.run(
         [sys.executable, "-c", "from workers.cli import main; main()", *arguments],
@@ -25,5 +26,5 @@ def engram_stream(
         capture_output=True,
         text=True,
         check=False,
-        timeout=patience_s,
+        timeout=PATIENCE_S,
     )

@@ -64,37 +64,39 @@ def test_an_erased_conversation_leaves_no_verdict_while_others_keep_theirs(
     turns = topics.name("turns")
     old, new = ([f"t-{number}" for number in numbers] for numbers in (range(300), range(300, 500)))
     traffic = Traffic(kafka, TrafficPlan(seed=3, topic_prefix=topics.prefix).records(None), rate=300)
-    with WorkerProcess(kafka, topics.prefix, tmp_path) as worker, traffic:
-        send(kafka, turns, [turn_message(ERASED, turn) for turn in old])
-        worker.wait_ready()
-        wait_committed(kafka, worker, turns)
-        # A new process does not know the turns of the old one: their verdicts are left to the command.
-        assert worker.terminate() == 0
-        worker.start()
-        send(kafka, turns, [turn_message(ERASED, turn) for turn in new])
-        send(kafka, turns, [turn_message(NEIGHBOUR, turn) for turn in old])
-        worker.wait_ready()
-        wait_committed(kafka, worker, turns)
-        kept = last_of_each(verdicts(kafka, topics))
+    with WorkerProcess(kafka, topics.prefix, tmp_path) as worker:
+        with traffic:
+            send(kafka, turns, [turn_message(ERASED, turn) for turn in old])
+            worker.wait_ready()
+            wait_committed(kafka, worker, turns)
+            # A new process does not know the turns of the old one: their verdicts are left to the command.
+            assert worker.terminate() == 0
+            worker.start()
+            send(kafka, turns, [turn_message(ERASED, turn) for turn in new])
+            send(kafka, turns, [turn_message(NEIGHBOUR, turn) for turn in old])
+            worker.wait_ready()
+            wait_committed(kafka, worker, turns)
+            kept = last_of_each(verdicts(kafka, topics))
 
-        done = engram_stream(kafka, topics.prefix, "erase", ARGUMENT, "--format=json")
-        assert done.returncode == 0, done.stderr
-        assert json.loads(done.stdout) == {"by_workers": 200, "here": 300, "newer": 0, "left": 0}
+            done = engram_stream(kafka, topics.prefix, "erase", ARGUMENT, "--format=json")
+            assert done.returncode == 0, done.stderr
+            assert json.loads(done.stdout) == {"by_workers": 200, "here": 300, "newer": 0, "left": 0}
 
-        erased = {verdict_key(ERASED, turn) for turn in (*old, *new)}
-        written = verdicts(kafka, topics)
-        latest = last_of_each(written)
-        assert {key for key, value in latest.items() if value is None} == erased
-        assert {key: latest[key] for key in kept.keys() - erased} == {key: kept[key] for key in kept.keys() - erased}
-        assert {verdict_key(NEIGHBOUR, turn) for turn in old} <= latest.keys()
+            erased = {verdict_key(ERASED, turn) for turn in (*old, *new)}
+            written = verdicts(kafka, topics)
+            latest = last_of_each(written)
+            assert {key for key, value in latest.items() if value is None} == erased
+            assert {key: latest[key] for key in kept.keys() - erased} == {
+                key: kept[key] for key in kept.keys() - erased
+            }
+            assert {verdict_key(NEIGHBOUR, turn) for turn in old} <= latest.keys()
 
-        again = engram_stream(kafka, topics.prefix, "erase", ARGUMENT)
-        assert again.returncode == 0, again.stderr
-        assert again.stdout == "erased: 500 verdicts nulled by workers, 0 here; 0 left\n"
-        mine = [record for record in written if record.key in erased]
-        assert [record for record in verdicts(kafka, topics) if record.key in erased] == mine
+            again = engram_stream(kafka, topics.prefix, "erase", ARGUMENT)
+            assert again.returncode == 0, again.stderr
+            assert again.stdout == "erased: 500 verdicts nulled by workers, 0 here; 0 left\n"
+            mine = [record for record in written if record.key in erased]
+            assert [record for record in verdicts(kafka, topics) if record.key in erased] == mine
 
-        traffic.stop()
         wait_committed(kafka, worker, turns)
         latest = last_of_each(verdicts(kafka, topics))
         sent = {encode_key(*record.ids) for record in traffic.books.sent.values() if record.ids is not None}

@@ -10,11 +10,13 @@ import subprocess
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import pytest
 import yaml
 from aiokafka import AIOKafkaProducer
 from aiokafka.errors import TopicAuthorizationFailedError
+from command_line import engram_stream
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 from turn_records import bad_message, conversation_in, turn_message, verdict_key
 from worker_process import WorkerProcess, wait_until
@@ -49,19 +51,17 @@ def topics(secured: LocalKafka) -> Iterator[TopicFactory]:
         yield factory
 
 
-def worker_as_user(secured: LocalKafka, topics: TopicFactory, folder: Path) -> WorkerProcess:
+def as_user(secured: LocalKafka, folder: Path) -> dict[str, Any]:
+    """Return the settings by which a process is the user ``worker``."""
     password = folder / "password"
     password.write_text(secured.users["worker"], encoding="utf-8")
-    return WorkerProcess(
-        secured.secured_bootstrap_servers,
-        topics.prefix,
-        folder,
-        kafka__security_protocol="SASL_SSL",
-        kafka__sasl_mechanism="SCRAM-SHA-512",
-        kafka__sasl_username="worker",
-        kafka__sasl_password_file=password,
-        kafka__ssl_ca_file=secured.certificate,
-    )
+    return {
+        "kafka__security_protocol": "SASL_SSL",
+        "kafka__sasl_mechanism": "SCRAM-SHA-512",
+        "kafka__sasl_username": "worker",
+        "kafka__sasl_password_file": password,
+        "kafka__ssl_ca_file": secured.certificate,
+    }
 
 
 async def may_write(secured: LocalKafka, topic: str) -> bool:
@@ -169,7 +169,8 @@ def test_a_refused_write_halts_its_partition_until_it_is_allowed_again(
     bad = [bad_message(STRUCK, str(number)) for number in range(3)]
     struck = [turn_message(STRUCK, f"t-{number}") for number in range(20)]
     spared = [turn_message(SPARED, f"t-{number}") for number in range(20)]
-    with worker_as_user(secured, topics, tmp_path) as worker:
+    settings = as_user(secured, tmp_path)
+    with WorkerProcess(secured.secured_bootstrap_servers, topics.prefix, tmp_path, **settings) as worker:
         worker.wait_ready()
         good_before = send(kafka, turns, *struck[:5], *spared[:5])
         wait_until(lambda: committed(kafka, worker, turns) == good_before, "the first turns are committed")
@@ -206,6 +207,17 @@ def test_a_refused_write_halts_its_partition_until_it_is_allowed_again(
     verdicts = everything(kafka, topics.name("fidelity"))
     wanted = [verdict_key(name, f"t-{number}") for name in (STRUCK, SPARED) for number in range(20)]
     assert sorted(verdict.key or b"" for verdict in verdicts) == sorted(wanted)
+
+
+def test_an_erasure_that_may_not_write_is_told_in_one_line(
+    secured: LocalKafka, topics: TopicFactory, tmp_path: Path
+) -> None:
+    deny_writes(secured, topics, "turns")
+    servers, settings = secured.secured_bootstrap_servers, as_user(secured, tmp_path)
+    done = engram_stream(servers, topics.prefix, "erase", f"acme|{STRUCK}", **settings)
+    assert (done.returncode, done.stdout) == (5, "")
+    assert "not authorized (TopicAuthorizationFailedError)" in done.stderr
+    assert done.stderr.count("\n") == 1
 
 
 def alter(kafka: str, topic: str, setting: str, value: str) -> None:
