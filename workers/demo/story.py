@@ -84,9 +84,9 @@ def where_next(facts: Facts) -> Section:
         Line("The topics, and that they are as the catalogue says:"),
         Line(f"{facts.command} topics plan {servers}", "command"),
         Line(
-            f"The verdicts are on the topic fidelity of {facts.bootstrap_servers}, one per turn, the alerts of the "
-            "stream on alerts; docs/topics.md describes both. docs/metrics.md and docs/alerts.md list every metric "
-            "and alert, docs/policy.md what you can set."
+            f"The verdicts are on the topic fidelity of {facts.bootstrap_servers}, one per turn; "
+            "docs/consumer-guide.md says how to read them, docs/reasons.md what becomes a dead letter and why, "
+            "docs/alerts.md when somebody is told, docs/policy.md what you can set."
         ),
     ]
     while_it_runs = "" if facts.stays else ", while a demo runs (on a terminal it goes on until Ctrl-C)"
