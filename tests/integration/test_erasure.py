@@ -63,7 +63,7 @@ def test_an_erased_conversation_leaves_no_verdict_while_others_keep_theirs(
 ) -> None:
     turns = topics.name("turns")
     old, new = ([f"t-{number}" for number in numbers] for numbers in (range(300), range(300, 500)))
-    traffic = Traffic(kafka, TrafficPlan(seed=3, topic_prefix=topics.prefix).records(None), rate=300)
+    traffic = Traffic(kafka, TrafficPlan(seed=3, topic_prefix=topics.prefix).records(None), rate=150)
     with WorkerProcess(kafka, topics.prefix, tmp_path) as worker:
         with traffic:
             send(kafka, turns, [turn_message(ERASED, turn) for turn in old])
