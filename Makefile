@@ -3,7 +3,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test lint format lock clean
+.PHONY: demo install test lint format lock clean
 .DEFAULT_GOAL := test
 
 $(STAMP): requirements/dev.lock pyproject.toml
@@ -13,6 +13,11 @@ $(STAMP): requirements/dev.lock pyproject.toml
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.lock
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $(STAMP)
+
+install: $(STAMP)
+
+demo: $(STAMP)
+	@$(BIN)/engram-stream demo $(ARGS)
 
 lint: $(STAMP)
 	@echo "==> ruff, mypy"

@@ -35,12 +35,13 @@ class WorkerProcess:
         self, bootstrap_servers: str, prefix: str, folder: Path, name: str = "worker", **settings: object
     ) -> None:
         """Prepare a worker of the topics under ``prefix``; ``settings`` are keys like ``worker__drain_deadline``."""
+        self.group = f"{prefix}group"
         self._log_path = folder / f"{name}.log"
         self._environment = {
             **{key: value for key, value in os.environ.items() if not key.startswith("ENGRAM_")},
             "KAFKA_BOOTSTRAP_SERVERS": bootstrap_servers,
             "ENGRAM_TOPICS__PREFIX": prefix,
-            "ENGRAM_KAFKA__GROUP_ID": f"{prefix}group",
+            "ENGRAM_KAFKA__GROUP_ID": self.group,
             "ENGRAM_METRICS__PORT": "0",
             "ENGRAM_WORKER__DATADIR": str(folder / f"{name}-data"),
             **{f"ENGRAM_{key.upper()}": str(value) for key, value in settings.items()},
@@ -103,18 +104,20 @@ class WorkerProcess:
 
     def wait_ready(self, patience_s: float = PATIENCE_S) -> None:
         """Wait until the worker is ready; fail at once when it has ended."""
+        self.wait_until(self.is_ready, "the worker is ready", patience_s)
 
-        def ready() -> bool:
+    def wait_until(self, condition: Callable[[], bool], what: str, patience_s: float = PATIENCE_S) -> None:
+        """Wait as `wait_until` does; fail at once when the worker has ended."""
+
+        def holds() -> bool:
             assert self.process.poll() is None, f"the worker ended with {self.process.returncode}"
-            return self.is_ready()
+            return condition()
 
-        wait_until(ready, "the worker is ready", patience_s)
+        wait_until(holds, what, patience_s)
 
     def metric(self, name: str, **labels: str) -> float:
         """Return the sum of the series of ``name`` that carry ``labels``; 0 without any."""
-        return sum(
-            value for series, value in self.series(name).items() if labels.items() <= dict(series).items()
-        )
+        return sum(value for series, value in self.series(name).items() if labels.items() <= dict(series).items())
 
     def series(self, name: str) -> Mapping[frozenset[tuple[str, str]], float]:
         """Return the series of ``name`` by their labels."""

@@ -168,7 +168,12 @@ CATALOGUE: Final = {
             "The broker refused the output for its content.",
             "Read the broker's log, repair the topic, redrive.",
         ),
-        ReasonEntry(Reason.TOO_LARGE, _P, "The record is over 1,000,000 bytes.", "Send large content by reference."),
+        ReasonEntry(
+            Reason.TOO_LARGE,
+            _P,
+            "The record is over its limit: 1,000,000 bytes for a turn, 1,048,576 for a state write.",
+            "Send large content by reference.",
+        ),
         ReasonEntry(
             Reason.MISSING_EVENT_TIME,
             _P,
@@ -179,7 +184,7 @@ CATALOGUE: Final = {
             Reason.UNKNOWN_KIND,
             _P,
             "The kind of the state write is unknown.",
-            "Use a kind of the producer guide; upgrade the workers before producers.",
+            "Use a kind of docs/concepts/state-writes.md; upgrade the workers before producers.",
         ),
         ReasonEntry(
             Reason.BAD_KEY,

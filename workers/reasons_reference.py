@@ -31,7 +31,8 @@ _CLASSES: Final = {
     ReasonClass.PRODUCER: ("The producer has to act", "The record, its schema or its key is at fault."),
     ReasonClass.OURS: (
         "We have to act",
-        "The record may be good. After 50 in a row the partition halts: a bug must not turn a topic into letters.",
+        """The record may be good. After 50 in a row the partition halts: a bug must not turn a topic into letters. To
+*redrive* is to send the record again from its letter; no command does that yet.""",
     ),
     ReasonClass.OPERATOR: ("An operator decided", "Nothing is broken."),
 }

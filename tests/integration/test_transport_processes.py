@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -59,9 +60,9 @@ async def test_workers_that_join_and_leave_lose_nothing_and_keep_equal_numbers_o
     kafka_topics: TopicFactory, tmp_path: Path
 ) -> None:
     kafka, group = kafka_topics.bootstrap_servers, kafka_topics.group_id("moving")
-    topics = [kafka_topics.create_plain(name, partitions=6) for name in ("turns", "writes")]
+    topics = [kafka_topics.create_plain(name, partitions=5) for name in ("turns", "writes")]
     for topic in topics:
-        await fill(kafka, topic, 12_000, 6)
+        await fill(kafka, topic, 10_000, 5)
     slow = {"options": {"max_records": 20}, "seconds_per_batch": 0.02}
     with (
         WorkerProcess(kafka, group, topics, tmp_path, **slow) as first,
@@ -73,10 +74,10 @@ async def test_workers_that_join_and_leave_lose_nothing_and_keep_equal_numbers_o
             await worker.until_completed(5)
         assert await second.terminate() == 0
         await until(
-            lambda: len(first.assigned()[-1]) + len(third.assigned()[-1]) == 12, "two workers share all partitions"
+            lambda: len(first.assigned()[-1]) + len(third.assigned()[-1]) == 10, "two workers share all partitions"
         )
         for topic in topics:
-            await until(lambda topic=topic: all_committed(kafka, group, topic), f"{topic} committed", 60.0)
+            await until(partial(all_committed, kafka, group, topic), f"{topic} committed", 60.0)
         assert await first.terminate() == 0
         assert await third.terminate() == 0
     for worker in workers:
@@ -84,7 +85,7 @@ async def test_workers_that_join_and_leave_lose_nothing_and_keep_equal_numbers_o
             numbers = [{p.number for p in partitions if p.topic == topic} for topic in topics]
             assert numbers[0] == numbers[1]
     for topic in topics:
-        for number in range(6):
+        for number in range(5):
             # Nobody was killed and every drain met its deadline, so there is no duplicate either.
             assert set(times_completed(workers, Partition(topic, number), 2000)) == {1}
 
@@ -103,3 +104,20 @@ async def test_a_stuck_handler_is_left_at_the_deadline_and_the_exit_code_says_so
         assert await worker.terminate() == 3
         assert 1.5 < time.monotonic() - began < 1.5 + 5
     assert await committed(kafka, group, topic, 2) == {0: 1000, 1: 0}
+
+
+async def test_a_worker_that_waits_for_others_to_let_it_join_still_stops_by_its_deadline(
+    kafka_topics: TopicFactory, tmp_path: Path
+) -> None:
+    kafka, group = kafka_topics.bootstrap_servers, kafka_topics.group_id("joining")
+    topic = kafka_topics.create_plain("in", partitions=2)
+    await fill(kafka, topic, 200, 2)
+    # The first worker is stuck, so it lets the second one join only when its own drain ends.
+    with WorkerProcess(kafka, group, [topic], tmp_path, options={"drain_deadline": 25.0}, stuck=[0, 1]) as busy:
+        await until(lambda: len(busy.events("stuck")) == 2, "the first worker is stuck")
+        with WorkerProcess(kafka, group, [topic], tmp_path, options={"drain_deadline": 1.0}) as joining:
+            await until(lambda: "(Re-)joining group" in joining.output.read_text(), "the second asks to join")
+            began = time.monotonic()
+            assert await joining.terminate() == 0
+            assert time.monotonic() - began < 1.0 + 5
+            assert joining.events("assigned") == []

@@ -21,6 +21,8 @@ from typing import Any, Self
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.structs import OffsetAndMetadata
+from confluent_kafka import TopicPartition as ConfluentPartition
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
 
 from workers.metrics.labels import CommitOutcome
 from workers.records import Partition, RawRecord
@@ -78,12 +80,37 @@ async def all_committed(bootstrap_servers: str, group: str, topic: str) -> bool:
     return await committed(bootstrap_servers, group, topic, len(ends)) == ends
 
 
+async def until_committed(bootstrap_servers: str, group: str, topic: str, offsets: Mapping[int, int]) -> None:
+    """Wait until the committed offsets of ``group`` are ``offsets``."""
+
+    async def met() -> bool:
+        return await committed(bootstrap_servers, group, topic, len(offsets)) == offsets
+
+    await until(met, f"commits at {offsets}")
+
+
 async def fill(bootstrap_servers: str, topic: str, count: int, partitions: int, size: int = 200) -> None:
     """Produce ``count`` records, number ``n`` to partition ``n % partitions``, so each holds a contiguous series."""
     value = b"x" * size
-    await produce(
-        bootstrap_servers, topic, [Message(b"%d" % n, value, partition=n % partitions) for n in range(count)]
-    )
+    await produce(bootstrap_servers, topic, [Message(b"%d" % n, value, partition=n % partitions) for n in range(count)])
+
+
+def clean_often(bootstrap_servers: str) -> None:
+    """Let the log cleaner look for work every tenth of a second, not every fifteen."""
+    admin = AdminClient({"bootstrap.servers": bootstrap_servers, "log_level": 0})
+    backoff = ConfigEntry("log.cleaner.backoff.ms", "100", incremental_operation=AlterConfigOpType.SET)
+    for node in admin.list_topics(timeout=30).brokers:
+        broker = ConfigResource(ConfigResource.Type.BROKER, str(node), incremental_configs=[backoff])
+        for future in admin.incremental_alter_configs([broker]).values():
+            future.result(timeout=30)
+
+
+def delete_records(bootstrap_servers: str, partition: Partition, before: int) -> None:
+    """Delete the records of ``partition`` below offset ``before``."""
+    admin = AdminClient({"bootstrap.servers": bootstrap_servers, "log_level": 0})
+    limit = ConfluentPartition(partition.topic, partition.number, before)
+    for future in admin.delete_records([limit]).values():
+        future.result(timeout=30)
 
 
 class Recorder(SilentObserver):
@@ -95,6 +122,7 @@ class Recorder(SilentObserver):
         self.gaps: list[tuple[Partition, int, int]] = []
         self.abandoned: list[tuple[Partition, int]] = []
         self.late: list[tuple[Partition, int]] = []
+        self.stale: list[tuple[Partition, int]] = []
         self.commits: list[CommitOutcome] = []
         self.assignments: list[AbstractSet[Partition]] = []
         self.revocations: list[AbstractSet[Partition]] = []
@@ -117,6 +145,9 @@ class Recorder(SilentObserver):
     def on_gap(self, partition: Partition, expected: int, got: int) -> None:
         self.gaps.append((partition, expected, got))
 
+    def on_stale(self, partition: Partition, n_records: int) -> None:
+        self.stale.append((partition, n_records))
+
     def on_abandoned(self, partition: Partition, n_records: int) -> None:
         self.abandoned.append((partition, n_records))
 
@@ -126,7 +157,10 @@ class Recorder(SilentObserver):
 
 @dataclass
 class Running:
-    """An app of this process: what it received, and gates its lanes wait at, by partition number."""
+    """An app of this process: what it received, and gates its lanes wait at, by partition number.
+
+    Batches of the partitions in ``by_hand`` are left to the test.
+    """
 
     app: BatchApp
     recorder: Recorder
@@ -135,6 +169,7 @@ class Running:
     started: list[RecordBatch] = field(default_factory=list)
     completions: list[bool] = field(default_factory=list)
     gates: dict[int, asyncio.Event] = field(default_factory=dict)
+    by_hand: set[int] = field(default_factory=set)
     _queues: dict[Partition, asyncio.Queue[RecordBatch]] = field(default_factory=dict)
     _tasks: list[asyncio.Task[None]] = field(default_factory=list)
 
@@ -153,6 +188,8 @@ class Running:
     async def work(self, stream: AsyncIterable[RecordBatch]) -> None:
         async for batch in stream:
             self.batches.append(batch)
+            if batch.partition.number in self.by_hand:
+                continue
             if batch.partition not in self._queues:
                 queue = self._queues[batch.partition] = asyncio.Queue()
                 self._tasks.append(asyncio.create_task(self._lane(queue)))

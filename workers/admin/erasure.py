@@ -95,7 +95,7 @@ async def _send_tombstones(settings: Settings, producer: AIOKafkaProducer, key: 
     sent = {}
     for name in ("state-writes", "turns"):
         topic = topic_name(name, settings.topics.prefix)
-        number = partition_of(key, len(await producer.partitions_for(topic)))
+        number = partition_of(key, len(await partitions_of(topic, client_options(settings.kafka))))
         sent[name] = await producer.send_and_wait(topic, key=key, value=None, partition=number)
     turns = sent["turns"]
     return Tombstone(TopicPartition(turns.topic, turns.partition), turns.offset, turns.timestamp)

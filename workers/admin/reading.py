@@ -6,15 +6,17 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
 from aiokafka import AIOKafkaConsumer, ConsumerRecord
+from aiokafka.errors import KafkaError
 from aiokafka.structs import TopicPartition
 
 from workers.config import KafkaSettings
-from workers.transport.connection import client_options, explained
+from workers.errors import UnreachableError
+from workers.transport.connection import client_options, explain_connection_error, explained
 
 
 @asynccontextmanager
 async def reader(kafka: KafkaSettings) -> AsyncIterator[AIOKafkaConsumer]:
-    """Give a consumer without a group, connected.
+    """Give a consumer without a group, connected; what Kafka refuses while it is used is explained too.
 
     Raises:
         UnreachableError: Kafka does not answer or refuses us.
@@ -30,6 +32,8 @@ async def reader(kafka: KafkaSettings) -> AsyncIterator[AIOKafkaConsumer]:
             raise
     try:
         yield consumer
+    except KafkaError as error:
+        raise UnreachableError(explain_connection_error(error, (), kafka)) from error
     finally:
         await consumer.stop()
 

@@ -1,6 +1,6 @@
 """What a subject promises its readers beyond compatibility: one table of rules per subject.
 
-Source: docs/reference/schemas.md, "Evolution".
+Source: docs/schemas.md, "Evolution".
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Every version must read every other (FULL_TRANSITIVE), and each subject has promises of its own to its readers.
 
-Source: docs/reference/schemas.md, "Evolution".
+Source: docs/schemas.md, "Evolution".
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def _check_subject(
             field = error.field if isinstance(error, UnsupportedSchemaError) else None
             problems.append(
                 Problem(
-                    _file(subject, version), field, f"is no schema we use: {error}", "See docs/reference/schemas.md."
+                    _file(subject, version), field, f"is no schema we use: {error}", "See docs/schemas.md."
                 )
             )
             continue

@@ -13,7 +13,7 @@ from workers.alerting.catalogue import ALERTS
 def verdict_id(*parts: str | int | None) -> str:
     """Return the id of a verdict: the first 32 hex digits of SHA-256 of ``parts`` as a compact JSON array in UTF-8.
 
-    Source: docs/topics.md, "Ids".
+    Source: docs/schemas.md, "Output keys".
     """
     text = json.dumps(parts, ensure_ascii=False, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()[:32]

@@ -13,6 +13,7 @@ import click
 from aiokafka import ConsumerRecord
 
 from workers.admin.reading import read_to_end, reader
+from workers.commands.files import EXIT_NOT_FOUND, Progress
 from workers.commands.options import settings_options
 from workers.config import Settings
 from workers.outputs.dlq import PREFIX
@@ -22,7 +23,6 @@ from workers.transport.connection import client_options
 from workers.transport.metadata import partitions_of
 
 INPUTS: Final = ("turns", "state-writes")
-EXIT_NOT_FOUND: Final = 4
 Letter: TypeAlias = ConsumerRecord[bytes | None, bytes | None]
 
 
@@ -40,12 +40,19 @@ def _facts(letter: Letter) -> dict[str, str]:
     }
 
 
-async def _letters(settings: Settings, source: str) -> AsyncIterator[Letter]:
+async def _letters(settings: Settings, source: str, partition: int | None = None) -> AsyncIterator[Letter]:
+    """Yield the letters of ``source``, of one partition or of one after the other, so that the order is always one."""
     topic = topic_name(f"{source}-dlq", settings.topics.prefix)
+    progress = Progress("letters read")
+    done = 0
     async with reader(settings.kafka) as consumer:
-        partitions = await partitions_of(topic, client_options(settings.kafka))
-        async for letter in read_to_end(consumer, partitions):
-            yield letter
+        for place in sorted(await partitions_of(topic, client_options(settings.kafka))):
+            if partition not in {None, place.partition}:
+                continue
+            async for letter in read_to_end(consumer, [place]):
+                yield letter
+                done += 1
+                progress.tell(done)
 
 
 @command.command("list")
@@ -58,7 +65,7 @@ async def _letters(settings: Settings, source: str) -> AsyncIterator[Letter]:
 def list_letters(
     source: str, reason: str | None, partition: int | None, limit: int, form: str, settings: Settings
 ) -> None:
-    """List the dead letters of SOURCE, oldest first in each partition."""
+    """List the dead letters of SOURCE, one partition after the other, oldest first."""
     asyncio.run(_list(settings, source, reason, partition, limit, form))
 
 
@@ -66,9 +73,9 @@ async def _list(
     settings: Settings, source: str, reason: str | None, partition: int | None, limit: int, form: str
 ) -> None:
     matching = 0
-    async for letter in _letters(settings, source):
+    async for letter in _letters(settings, source, partition):
         facts = _facts(letter)
-        if (reason is not None and facts.get("reason") != reason) or partition not in {None, letter.partition}:
+        if reason is not None and facts.get("reason") != reason:
             continue
         matching += 1
         if matching > limit:

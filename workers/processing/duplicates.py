@@ -1,6 +1,6 @@
 """Finding repeated turns among the last turns of a partition, in bounded memory.
 
-Source: docs/delivery-guarantees.md, "duplicates". A turn is a duplicate when its id stands at a lower offset, at most
+Source: docs/delivery-guarantees.md, "Duplicates". A turn is a duplicate when its id stands at a lower offset, at most
 a window before it: a function of the log alone, so that reading offsets again gives the same answers. What the window
 has not read (turns before the commit it started from) it cannot know: such a repeat passes as first, which its key
 makes harmless.

@@ -1,6 +1,6 @@
 """Which ways of producing records exist: an inventory for each source partition, bounded.
 
-Source: docs/concepts, "Path inventory"; rows are records of the topic ``producer-paths``. All times are append times in
+Source: docs/concepts/path-inventory.md; rows are records of the topic ``producer-paths``. All times are append times in
 milliseconds since the epoch, so that reading the log again gives the same inventory.
 """
 

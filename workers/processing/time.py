@@ -1,6 +1,6 @@
 """Event time of a turn: when its input was assembled, as the producer's clock says; never when it arrived.
 
-Source: docs/concepts, "Time".
+Source: docs/concepts/time.md.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Encode our own records: strict, and equal records give equal bytes.
 
-Source: the Avro 1.12 specification, "Binary Encoding"; docs/reference/schemas.md, "Bytes".
+Source: the Avro 1.12 specification, "Binary Encoding"; docs/schemas.md, "Bytes".
 """
 
 from __future__ import annotations

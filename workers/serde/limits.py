@@ -1,6 +1,6 @@
 """Upper bounds of what the workers take in; past one of them a record or a schema is refused, never truncated.
 
-Source: docs/reference/limits.md.
+Source: docs/limits.md.
 """
 
 from __future__ import annotations

@@ -240,8 +240,6 @@ def _array(scan_item: Scan) -> Scan:
             if count < 0:  # the size of the block in bytes follows
                 count = -count
                 size, pos = _read_varint(payload, pos, _LONG_BYTES)
-                if size < 0:
-                    raise PayloadError(Reason.BAD_VALUE)
                 block_end = pos + size
             total += count
             budget.left -= count

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import json
 import os
 import shutil
 import subprocess
@@ -73,9 +74,9 @@ class LocalSchemaRegistry:
         jar = registry_folder(self._say) / _JAR
         self._folder = Path(tempfile.mkdtemp(prefix="engram-registry-"))
         options = (*_OPTIONS, f"-Dquarkus.http.host={_HOST}", f"-Dquarkus.http.port={self._port}")
-        command = [find_java(), *options, "-jar", str(jar)]
+        command, log = [find_java(), *options, "-jar", str(jar)], self._folder / "registry.log"
         self._guard = subprocess.Popen(
-            [sys.executable, "-I", guard.__file__, str(self._folder), str(self._folder / "registry.log"), *command],
+            [sys.executable, "-I", guard.__file__, str(self._folder), str(log), json.dumps([command])],
             stdin=subprocess.PIPE,
             start_new_session=True,
         )

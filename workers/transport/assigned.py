@@ -104,6 +104,12 @@ class AssignedPartitions:
             if not tracker.in_flight and tracker.watermark >= ends.get(partition, tracker.watermark):
                 tracker.progressed_at = now
 
+    def excuse_idle(self, now: float) -> None:
+        """Count no delay for partitions with nothing in flight: what waits in their logs cannot be read now."""
+        for tracker in self.trackers.values():
+            if not tracker.in_flight:
+                tracker.progressed_at = now
+
     def status(self, partition: Partition, *, seen_end: int | None, since: float) -> PartitionStatus:
         """Return the state of the partition; ``seen_end`` is the end its last fetch saw, ``since`` its assignment."""
         tracker, halt = self.trackers.get(partition), self.halted.get(partition)

@@ -8,7 +8,7 @@ from collections.abc import Coroutine
 from time import monotonic
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from aiokafka.errors import ConsumerStoppedError, IllegalStateError, KafkaError
+from aiokafka.errors import ConsumerStoppedError, KafkaError
 from faust.transport.drivers import aiokafka as driver
 from faust.types import TP, ConsumerMessage, Message
 from faust.types.transports import TPorTopicSet
@@ -60,6 +60,8 @@ class BatchConsumer(driver.Consumer):
         self.abandoned_at_shutdown = 0
         self._partitions = AssignedPartitions(self.options, self.observer)
         self._assigned_at = 0.0
+        self._refused: set[Partition] = set()
+        self._stop_drained = False
         self._epoch = 0
         self._turn = 0
         self._fetching = False
@@ -134,10 +136,15 @@ class BatchConsumer(driver.Consumer):
                 if self.flow_active:
                     await self._fetch_once()
                 else:
-                    await self.wait_first(self.can_resume_flow.wait(), timeout=POLL_SECONDS)
+                    await self._wait_for_flow()
         except (ConsumerStoppedError, asyncio.CancelledError):
             if not self.app.should_stop:
                 raise
+
+    async def _wait_for_flow(self) -> None:
+        # A member that left the group because it did not poll joins again only once it polls.
+        await self._on_thread(self._touch())
+        await self.wait_first(self.can_resume_flow.wait(), timeout=POLL_SECONDS)
 
     async def _fetch_once(self) -> None:
         room = self.options.max_bytes_in_flight - self.bytes_in_flight
@@ -186,6 +193,7 @@ class BatchConsumer(driver.Consumer):
         if not self._is_current(generation):
             self.observer.on_stale(partition, len(chunk.records))
             return
+        self._refused.discard(partition)
         now = monotonic()
         tracker = self._partitions.begin_at(partition, chunk.start, committed=None, now=now)
         if chunk.start != tracker.read_to:
@@ -227,8 +235,9 @@ class BatchConsumer(driver.Consumer):
                 self._halt(partition, problem.unreadable, problem.error)
             case Trouble.OUT_OF_RANGE | Trouble.NO_OFFSET:
                 await self._reposition(partition, problem.offset)
-            case Trouble.REFUSED:
-                log.error("%s/%d cannot be fetched: %s. It is tried again.", *partition, problem.error)
+            case Trouble.REFUSED if partition not in self._refused:
+                self._refused.add(partition)
+                log.error("%s/%d cannot be fetched: %s. It is tried again every second.", *partition, problem.error)
 
     def _halt(self, partition: Partition, unreadable: Unreadable, error: str) -> None:
         self._partitions.halted[partition] = unreadable
@@ -321,14 +330,17 @@ class BatchConsumer(driver.Consumer):
 
     async def wait_empty(self) -> None:
         """Drain: give up what nobody began, let the rest finish by the deadline, commit."""
-        if self._partitions.trackers:
-            await self._drain()
+        stopping = self.app.should_stop
+        # Faust asks twice at shutdown.
+        again = stopping and self._stop_drained and not self._partitions.running and not self._partitions.to_commit()
+        if self._partitions.trackers and not again:
+            await self._drain(stopping=stopping)
 
-    async def _drain(self) -> None:
+    async def _drain(self, *, stopping: bool) -> None:
         began = monotonic()
         deadline = began + self.options.drain_deadline
-        stopping = self.app.should_stop
         if stopping:
+            self._stop_drained = True
             deadline = self.app.stop_deadline()  # type: ignore[attr-defined]
         self._partitions.abandon_queued()
         while self._partitions.running and (left := deadline - monotonic()) > 0:
@@ -390,7 +402,7 @@ class BatchConsumer(driver.Consumer):
             committed = await self._on_thread(self._thread.seek_to_commits(partitions))
             missing = partitions - committed.keys()
             fresh = await self._on_thread(self._thread.seek_to_start(missing, latest=latest))
-        except (KafkaError, IllegalStateError) as exc:
+        except (KafkaError, ConsumerStoppedError) as exc:
             log.warning("Positions are not known yet, the first fetches will ask again: %r", exc)
             return
         if epoch != self._epoch:
@@ -410,8 +422,10 @@ class BatchConsumer(driver.Consumer):
         try:
             ask = self._on_thread(self._thread.fetch_end_offsets(list(self._partitions.trackers)))
             ends = await asyncio.wait_for(ask, POSITION_TIMEOUT)
-        except (KafkaError, TimeoutError) as exc:
+        except (KafkaError, ConsumerStoppedError, TimeoutError) as exc:
             log.info("Ends of the logs are not known at the moment: %r", exc)
+            # Brokers that do not answer are no fault of this worker: nothing can be read from them either.
+            self._partitions.excuse_idle(monotonic())
             return
         if epoch == self._epoch:
             self._partitions.note_ends(ends, monotonic())

@@ -21,7 +21,8 @@ class TransportOptions:
         max_records: records per batch, at most.
         max_batch_bytes: keys, values and headers of one batch, in bytes; a single larger record is a batch of its own.
         max_in_flight: batches per partition that are delivered and not complete.
-        max_bytes_in_flight: bytes of all batches of the worker that are delivered and not complete.
+        max_bytes_in_flight: bytes of all batches of the worker that are delivered and not complete; nothing more is
+            fetched once they are reached, so the last batch may go over.
         drain_deadline: seconds that started batches get to complete at a rebalance; at shutdown, for everything.
         commit_timeout: seconds one offset commit may take.
         fetch_min_bytes: bytes the broker waits for before it answers a fetch.

@@ -105,7 +105,7 @@ def _read(tp: TopicPartition, batch: _DefaultRecordBatchPy, begin: int) -> Salva
 
 
 def _frames(batch: _DefaultRecordBatchPy, buffer: bytes) -> Iterator[_Frame]:
-    at = batch._pos
+    at, expected = batch._pos, batch.base_offset
     for _ in range(batch._num_records):
         length, at = decode_varint(buffer, at)
         end = at + length
@@ -114,9 +114,13 @@ def _frames(batch: _DefaultRecordBatchPy, buffer: bytes) -> Iterator[_Frame]:
         _, at = decode_varint(buffer, at)
         delta, at = decode_varint(buffer, at)
         offset_delta, at = decode_varint(buffer, at)
+        offset = batch.base_offset + offset_delta
+        if not expected <= offset < batch.next_offset:
+            raise ValueError("offset out of order")
+        expected = offset + 1
         appended = batch.timestamp_type == batch.LOG_APPEND_TIME
         timestamp = batch.max_timestamp if appended else batch.first_timestamp + delta
-        yield _Frame(batch.base_offset + offset_delta, timestamp, at, end)
+        yield _Frame(offset, timestamp, at, end)
         at = end
 
 

@@ -40,7 +40,7 @@ def find(manifest: RuntimeManifest, model_id: str | None) -> Findings:
 
     ``model_id`` is the fingerprint's, None where it is unknown.
 
-    Source: replay fidelity, findings of the stream.
+    Source: docs/concepts/replay-fidelity.md, "Findings".
     """
     artifacts = tuple(sweep(manifest, errors=True))
     digests = tuple(_digest_checks(artifacts))

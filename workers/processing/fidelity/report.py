@@ -64,7 +64,7 @@ def grade(manifest: RuntimeManifest, rules: Sequence[Rule | Sweep] = RULES) -> R
 
     A gap whose field and impact are already listed is dropped, so that the first code wins.
 
-    Source: replay fidelity, grading.
+    Source: docs/concepts/replay-fidelity.md, "Levels".
     """
     codes: dict[tuple[str, Impact], str] = {}
     for rule in rules:

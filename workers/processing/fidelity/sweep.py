@@ -13,7 +13,7 @@ def sweep(manifest: RuntimeManifest, *, errors: bool = False) -> Iterator[tuple[
     Names and call ids go into the field as they are. Modes are ignored: the artifacts of an unused boundary count too.
     With ``errors``, a call's error follows its output; grading does not look at errors.
 
-    Source: replay fidelity, the sweep of rules 11 and 12.
+    Source: docs/concepts/replay-fidelity.md, "Rules".
     """
     yield "prompts.input", manifest.prompts.input
     yield "prompts.system", manifest.prompts.system

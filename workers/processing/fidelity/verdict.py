@@ -51,7 +51,7 @@ def judge_manifest(manifest: Mapping[str, Any] | None, model_id: str | None) -> 
 
     ``model_id`` is the fingerprint's, None where it is unknown. Never raises on any manifest: a bad one is a status.
 
-    Source: the contract of the topic ``fidelity``.
+    Source: docs/consumer-guide.md, "Fields".
     """
     if manifest is None:
         return Judgement(Status.NO_MANIFEST, None, _fields(Status.NO_MANIFEST))

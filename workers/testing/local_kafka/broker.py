@@ -149,5 +149,10 @@ class Broker:
         self._guard = None
 
     def _java(self, main_class: str, *arguments: str, options: tuple[str, ...] = ()) -> list[str]:
-        log4j = f"-Dlog4j2.configurationFile={self._folder / 'log4j2.properties'}"
-        return self._installation.command(main_class, *arguments, options=(*options, log4j))
+        own = (
+            f"-Dlog4j2.configurationFile={self._folder / 'log4j2.properties'}",
+            # A JVM that is killed leaves native libraries and counters in the common folder otherwise.
+            f"-Djava.io.tmpdir={self._folder}",
+            "-XX:-UsePerfData",
+        )
+        return self._installation.command(main_class, *arguments, options=(*options, *own))

@@ -1,0 +1,1 @@
+"""The main job at work on one machine: real Kafka, real workers, what their metrics say, and that in words."""
