@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Final
 
 import click
-from rich.console import Console
 
 from bench import report, summary
 from bench.measure import Plan, run
@@ -114,7 +113,7 @@ def _compare(servers: str, plan: Plan, results: Path) -> None:
         only_reference = all(route.startswith("reference/") for route in worker.routes)
         stages = stage_costs("reference" if only_reference else "columns", plan.workload).stages
     document = summary.as_document(found, stages, plan.turns, plan.rounds, plan.workload.mean_bytes)
-    console = Console()
+    console = report.console()
     title = f"{plan.turns:,} turns of {plan.workload.mean_bytes:,.0f} bytes, {plan.rounds} rounds: median (range)"
     console.print(report.contenders_table(found, title))
     if worker is not None:
@@ -130,7 +129,7 @@ def _compare(servers: str, plan: Plan, results: Path) -> None:
 def _memory(servers: str, how: LongRun, results: Path) -> None:
     samples = measure_memory(servers, how, _say)
     moved = drift(samples)
-    console = Console()
+    console = report.console()
     if samples:
         console.print(report.scale_table("Resident memory of the worker, MB", "turns", [s._asdict() for s in samples]))
     console.print(
@@ -145,7 +144,7 @@ def _memory(servers: str, how: LongRun, results: Path) -> None:
 
 def _scale(servers: str, scale: Scale, how: ScaleRun, results: Path) -> None:
     rows = measure_scale(servers, scale, how, _say)
-    Console().print(report.scale_table(f"CPU µs per turn, median of {how.rounds}", HEADINGS[scale], rows))
+    report.console().print(report.scale_table(f"CPU µs per turn, median of {how.rounds}", HEADINGS[scale], rows))
     document = {"rows": rows, "turns": how.turns, "rounds": how.rounds, "machine": summary.machine()}
     summary.write_json(document, results / f"{scale}.json")
 

@@ -12,7 +12,7 @@ from typing import Any, Final, cast
 import fastavro
 from aiokafka.record.default_records import DefaultRecordBatchBuilder
 
-from bench.timing import Stage
+from bench.timing import Stage, for_each
 from bench.workload import TurnRecord
 from workers.agents.accounts import Accounts
 from workers.keys import encode_key, partition_of
@@ -89,19 +89,19 @@ class ReferencePath:
     def stages(self) -> dict[str, Stage]:
         """Return the stages by name, in the order in which a turn passes them; each handles the whole sample."""
         return {
-            "frames": lambda: lambda: self._decoder.frames(self.records),
-            "scan": lambda: self._scan,
-            "decode": lambda: self._decode,
-            "validate": lambda: lambda: [validate_turn(turn.value) for turn in self._turns],
-            "completeness": lambda: self._completeness,
-            "parse": lambda: lambda: [parse_avro(turn.value["manifest"]) for turn in self._turns],
-            "grade": lambda: lambda: [grade(manifest) for manifest in self._manifests],
-            "findings": lambda: lambda: [find(manifest, None) for manifest in self._manifests],
+            "frames": lambda: partial(self._decoder.frames, self.records),
+            "scan": lambda: for_each(lambda frame: check(self.writer.scan, frame.payload, TURN_LIMITS), self.frames),
+            "decode": lambda: for_each(lambda frame: self._decoder.decode(frame, self._writers), self.frames),
+            "validate": lambda: for_each(lambda turn: validate_turn(turn.value), self._turns),
+            "completeness": lambda: for_each(self._completeness, self._turns),
+            "parse": lambda: for_each(lambda turn: parse_avro(turn.value["manifest"]), self._turns),
+            "grade": lambda: for_each(grade, self._manifests),
+            "findings": lambda: for_each(lambda manifest: find(manifest, None), self._manifests),
             "encode": self._encode,
             "duplicates": self._duplicates,
             "paths": self._paths,
-            "keys": lambda: self._keys,
-            "judge": lambda: partial(self._judge, self._new_judge()),
+            "keys": lambda: for_each(_keys, self._turns),
+            "judge": lambda: self._judging(self._new_judge()),
             "count": self._count,
             "pack": lambda: self._pack,
         }
@@ -110,34 +110,33 @@ class ReferencePath:
         """Return the work of decoding and judging the turns at ``positions``."""
         judge = self._new_judge()
         chosen = [(self.records[at], self.frames[at]) for at in positions]
-        return lambda: [judge.judge(record, self._decoder.decode(frame, self._writers)) for record, frame in chosen]
+        return for_each(lambda pair: judge.judge(pair[0], self._decoder.decode(pair[1], self._writers)), chosen)
 
     def _new_judge(self) -> TurnJudge:
         topics = PathTopics("alerts", "producer-paths", encoder("alerts").encode, encoder("producer-paths").encode)
-        watch = PathWatch(_SOURCE, topics, PathInventory(_SOURCE), lambda _: False, lambda: self.policy.version)
+        watch = PathWatch(_SOURCE, topics, PathInventory(_SOURCE), lambda _: True, lambda: self.policy.version)
         outputs = TurnOutputs("fidelity", PARTITIONS, self._verdicts.encode)
         return TurnJudge(_SOURCE, outputs, lambda: self.policy, watch, DuplicateWindow())
 
     def _judge(self, judge: TurnJudge) -> list[RecordResult]:
         return [judge.judge(record, turn) for record, turn in zip(self.records, self._turns, strict=True)]
 
-    def _scan(self) -> None:
-        for frame in self.frames:
-            check(self.writer.scan, frame.payload, TURN_LIMITS)
+    def _judging(self, judge: TurnJudge) -> Callable[[], object]:
+        pairs = zip(self.records, self._turns, strict=True)
+        return for_each(lambda pair: judge.judge(*pair), pairs)
 
     def _decode(self) -> list[Ending]:
         return [self._decoder.decode(frame, self._writers) for frame in self.frames]
 
-    def _completeness(self) -> None:
-        for turn in (decoded.value for decoded in self._turns):
-            fingerprint = turn["fingerprint"]
-            rules = self.policy.completeness_for(turn["tenant"], fingerprint["definition_id"])
-            completeness(fingerprint, turn, self.writer.presence, rules)
+    def _completeness(self, decoded: Decoded) -> None:
+        turn, fingerprint = decoded.value, decoded.value["fingerprint"]
+        rules = self.policy.completeness_for(turn["tenant"], fingerprint["definition_id"])
+        completeness(fingerprint, turn, self.writer.presence, rules)
 
     def _encode(self) -> Callable[[], object]:
         schema = fastavro.parse_schema(cast("Schema", plain(load("fidelity"))))
         verdicts = [_read(output.value or b"", schema) for output in self.outputs]
-        return lambda: [self._verdicts.encode(verdict) for verdict in verdicts]
+        return for_each(self._verdicts.encode, verdicts)
 
     def _duplicates(self) -> Callable[[], object]:
         window = DuplicateWindow()
@@ -145,20 +144,15 @@ class ReferencePath:
             (output.key or b"", frame.payload, record.offset)
             for output, frame, record in zip(self.outputs, self.frames, self.records, strict=True)
         ]
-        return lambda: [window.check(*turn) for turn in turns]
+        return for_each(lambda turn: window.check(*turn), turns)
 
     def _paths(self) -> Callable[[], object]:
         inventory, ref = PathInventory(_SOURCE), str(self.writer.ref)
-        turns = [(turn.value, ref, True, record.timestamp, record.offset) for turn, record in self._with_records()]
-        return lambda: [inventory.observe(*turn) for turn in turns]
-
-    def _with_records(self) -> Iterable[tuple[Decoded, StoredRecord]]:
-        return zip(self._turns, self.records, strict=True)
-
-    def _keys(self) -> None:
-        for turn in (decoded.value for decoded in self._turns):
-            encode_key(turn["tenant"], turn["conversation_id"], turn["turn_id"])
-            partition_of(encode_key(turn["tenant"], turn["conversation_id"]), PARTITIONS)
+        turns = [
+            (turn.value, ref, True, record.timestamp, record.offset)
+            for turn, record in zip(self._turns, self.records, strict=True)
+        ]
+        return for_each(lambda turn: inventory.observe(*turn), turns)
 
     def _count(self) -> Callable[[], object]:
         accounts = Accounts(Exporter())
@@ -176,6 +170,12 @@ class ReferencePath:
             for at, output in enumerate(self.outputs[start : start + BATCH]):
                 _append(builder, at, output)
             builder.build()
+
+
+def _keys(decoded: Decoded) -> None:
+    turn = decoded.value
+    encode_key(turn["tenant"], turn["conversation_id"], turn["turn_id"])
+    partition_of(encode_key(turn["tenant"], turn["conversation_id"]), PARTITIONS)
 
 
 def _each(accounts: Accounts, batches: Iterable[tuple[RecordBatch, BatchOutcome]]) -> None:

@@ -3,18 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Final
 
+from rich.console import Console
 from rich.table import Table
 
 from bench.process import ContenderName
 from bench.summary import Spread, Summary
 
-_TITLES = {
+_WIDTH: Final = 140
+_TITLES: Final = {
     ContenderName.FLOOR: "aiokafka, consuming only",
     ContenderName.WORKER: "engram-stream worker",
     ContenderName.FAUST: "Faust agent + fastavro",
     ContenderName.CONFLUENT: "confluent-kafka + fastavro",
 }
+
+
+def console() -> Console:
+    """Return the console for tables: as wide as the terminal, or as the tables where there is none."""
+    terminal = Console()
+    return terminal if terminal.is_terminal else Console(width=_WIDTH)
 
 
 def spread_text(spread: Spread | None, digits: int = 1) -> str:

@@ -49,7 +49,7 @@ class ScaleRun:
 def measure_scale(
     bootstrap_servers: str, scale: Scale, how: ScaleRun, say: Callable[[str], None]
 ) -> list[dict[str, float]]:
-    """Return one row per step: the step, CPU µs per turn of worker and floor, µs per kB of turns, and peak MB."""
+    """Return one row per step: the step, mean bytes of a turn, CPU µs per turn and per kB, the floor's, peak MB."""
     rows = []
     for step in STEPS[scale]:
         plan = _plan(scale, step, how)
@@ -60,6 +60,7 @@ def measure_scale(
         rows.append(
             {
                 scale.value: step,
+                "mean_bytes": plan.workload.mean_bytes,
                 "worker_us": worker.cpu_us.median,
                 "floor_us": floor.cpu_us.median,
                 "worker_us_per_kB": worker.cpu_us.median / kilobytes,

@@ -6,10 +6,9 @@ import importlib.util
 from typing import Final, Literal, NamedTuple
 
 import click
-from rich.console import Console
 
+from bench import report
 from bench.reference_path import PARTS, ReferencePath
-from bench.report import costs_table, routes_table
 from bench.timing import disjoint, time_stages
 from bench.workload import Workload
 
@@ -52,12 +51,12 @@ def stage_costs(path: Path, workload: Workload, turns: int = TURNS, repeats: int
 def main(turns: int, repeats: int, size: int | None, seed: int) -> None:
     """Time the parts of the path between fetching and sending, on the reference path and, if installed, on columns."""
     workload = Workload(seed, size, bodies=turns)
-    console = Console()
+    console = report.console()
     paths: tuple[Path, ...] = ("reference", "columns") if has_columns() else ("reference",)
     for path in paths:
         costs = stage_costs(path, workload, turns, repeats)
-        console.print(costs_table(costs.stages, f"{path}: {turns:,} turns of {workload.mean_bytes:,.0f} bytes"))
-        console.print(routes_table(costs.routes))
+        console.print(report.costs_table(costs.stages, f"{path}: {turns:,} turns of {workload.mean_bytes:,.0f} bytes"))
+        console.print(report.routes_table(costs.routes))
 
 
 if __name__ == "__main__":

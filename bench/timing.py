@@ -4,12 +4,19 @@ from __future__ import annotations
 
 import gc
 import time
-from collections.abc import Callable, Mapping
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
 from statistics import median
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 Stage: TypeAlias = Callable[[], Callable[[], object]]
 """Prepares fresh state, which is not timed, and returns what is timed."""
+
+
+def for_each(function: Callable[[Any], object], items: Iterable[object]) -> Callable[[], object]:
+    """Return what calls ``function`` on each of ``items`` and drops each result, as a batch drops them soon."""
+    given = list(items)
+    return lambda: deque(map(function, given), maxlen=0)
 
 
 def time_stages(stages: Mapping[str, Stage], turns: int, repeats: int) -> dict[str, float]:
@@ -18,6 +25,8 @@ def time_stages(stages: Mapping[str, Stage], turns: int, repeats: int) -> dict[s
     User and system time of all threads of this process. The stages take turns, so that a disturbance hits all alike.
     """
     costs: dict[str, list[float]] = {name: [] for name in stages}
+    gc.collect()
+    gc.freeze()  # the sample must not be walked over and over, which no worker's batch is
     for _ in range(repeats):
         for name, prepare in stages.items():
             timed = prepare()
@@ -25,6 +34,7 @@ def time_stages(stages: Mapping[str, Stage], turns: int, repeats: int) -> dict[s
             started = time.process_time_ns()
             timed()
             costs[name].append((time.process_time_ns() - started) / 1e3 / turns)
+    gc.unfreeze()
     return {name: median(each) for name, each in costs.items()}
 
 

@@ -167,12 +167,17 @@ def _without_content(turn: Turn) -> Turn:
     return {**turn, "content": None, "snapshot": None}
 
 
-def _with_short_prompt(turn: Turn) -> Turn:
-    manifest = turn["manifest"]
-    system = manifest["prompts"]["system"]
-    if system["value"] is None:
-        return turn
-    return {**turn, "manifest": {**manifest, "prompts": {**manifest["prompts"], "system": {**system, "value": '"-"'}}}}
+def _with_short_prompts(turn: Turn) -> Turn:
+    prompts = {
+        name: artifact if artifact["value"] is None else {**artifact, "value": '"-"'}
+        for name, artifact in turn["manifest"]["prompts"].items()
+    }
+    return {**turn, "manifest": {**turn["manifest"], "prompts": prompts}}
+
+
+def _without_optional_ids(turn: Turn) -> Turn:
+    producer = turn["producer"] | dict.fromkeys(("region", "instance_id", "sdk", "sdk_version"))
+    return {**turn, "producer": producer, "user_key": None, "provider_id": None}
 
 
 def _without_digests(turn: Turn) -> Turn:
@@ -184,7 +189,12 @@ def _without_digests(turn: Turn) -> Turn:
     }
 
 
-_REDUCTIONS: Final[tuple[Callable[[Turn], Turn], ...]] = (_without_content, _with_short_prompt, _without_digests)
+_REDUCTIONS: Final[tuple[Callable[[Turn], Turn], ...]] = (
+    _without_content,
+    _with_short_prompts,
+    _without_digests,
+    _without_optional_ids,
+)
 
 
 def _padded(turn: Turn, missing: int) -> Turn:
