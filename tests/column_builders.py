@@ -8,16 +8,15 @@ from typing import Any
 
 from workers.reasons import Rejection
 from workers.serde.admission import WriterSchema, admit
-from workers.serde.avro_schema import ArrayType, EnumType, MapType, Node, Primitive, RecordType, UnionType
+from workers.serde.avro_schema import ArrayType, Node, RecordType, UnionType
 from workers.serde.columns.decoder import ColumnBatch, ColumnDecoder
 from workers.serde.columns.layout import nullable, turn_type
+from workers.serde.columns.selfcheck import as_columns, records
 from workers.serde.decoder import decode
 from workers.serde.limits import TURN_LIMITS, Limits
 from workers.serde.schemas import Schema
 from workers.serde.validation import validate_turn
 from workers.serde.wire_format import Frame
-
-UNKNOWN = "a symbol that is not ours"
 
 
 def both(schema: Schema, limits: Limits = TURN_LIMITS) -> tuple[WriterSchema, ColumnDecoder]:
@@ -30,17 +29,6 @@ def both(schema: Schema, limits: Limits = TURN_LIMITS) -> tuple[WriterSchema, Co
     return writer, decoder
 
 
-def records_of(batch: ColumnBatch) -> list[dict[str, Any]]:
-    """Return the rows of a table as records of our schema."""
-    return [_record(turn_type(), row) for row in batch.table.to_pylist(maps_as_pydicts="strict")]
-
-
-def as_columns(record: dict[str, Any]) -> dict[str, Any]:
-    """Return what the reference decoded as columns can show it: the manifest has our fields only."""
-    columns: dict[str, Any] = _record(turn_type(), record)
-    return columns
-
-
 def assert_equal_to_reference(batch: ColumnBatch, payloads: Sequence[bytes], writer: WriterSchema) -> None:
     """Every payload has one place, and what is in the table is what the reference decodes and takes."""
     rows = batch.rows.tolist()
@@ -48,32 +36,12 @@ def assert_equal_to_reference(batch: ColumnBatch, payloads: Sequence[bytes], wri
     assert sorted([*rows, *batch.routed]) == list(range(len(payloads)))
     assert batch.table.num_rows == len(rows) == len(batch.odd_manifest)
     batch.table.validate(full=True)
-    for at, record, odd in zip(rows, records_of(batch), batch.odd_manifest.tolist(), strict=True):
+    for at, record, odd in zip(rows, records(batch.table), batch.odd_manifest.tolist(), strict=True):
         expected = decode(Frame(1, payloads[at]), writer, TURN_LIMITS)
         assert not isinstance(expected, Rejection), (at, expected)
         assert validate_turn(expected) is None, at
         assert record == as_columns(expected), at
         assert odd or not _has_unknown(expected["manifest"]), at
-
-
-def _record(node: Node, value: Any) -> Any:
-    match node:
-        case UnionType():
-            inner = nullable(node)
-            assert inner is not None
-            return None if value is None else _record(inner, value)
-        case RecordType():
-            return value and {entry.name: _record(entry.type, value.get(entry.name)) for entry in node.fields}
-        case ArrayType():
-            return None if value is None else [_record(node.items, item) for item in value]
-        case MapType():
-            return None if value is None else {key: _record(node.items, item) for key, item in value.items()}
-        case EnumType() if isinstance(value, str):
-            return value if value in node.symbols else UNKNOWN
-        case EnumType() if isinstance(value, int):
-            return UNKNOWN if value < 0 else node.symbols[value]
-        case Primitive() | EnumType():
-            return value
 
 
 def _has_unknown(manifest: Any) -> bool:

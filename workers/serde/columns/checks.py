@@ -61,7 +61,10 @@ class Checks:
     def __init__(self, plan: BufferPlan, projection: Projection, limits: Limits) -> None:
         self._limits = limits
         self._bound = projection.bound
-        self._required = projection.required
+        self._required = (
+            (RouteReason.DECODE, projection.required),
+            (RouteReason.INVALID, projection.required_of_manifest),
+        )
         self._odd = projection.odd
         self._maps = [wire for wire in projection.bound.values() if wire.kind is Kind.MAP]
         path_of = {wire: path for path, wire in projection.bound.items()}
@@ -85,9 +88,9 @@ class Checks:
         self._check_rules(buffers, doubts)
         for wire in self._maps:
             _check_keys(wire, buffers, doubts)
-        for within in self._required:
-            null = _present(within, buffers, null=True)
-            doubts.add(buffers.rows(within.wire.domain)[null], RouteReason.DECODE)
+        for reason, required in self._required:
+            for within in required:
+                doubts.add(buffers.rows(within.wire.domain)[_present(within, buffers, null=True)], reason)
 
     def odd_manifest(self, buffers: Buffers) -> Bools:
         """Return which rows have a value in a field of the manifest that is not ours."""

@@ -24,11 +24,14 @@ from workers.serde.columns.checks import Checks, Doubts
 from workers.serde.columns.layout import layout
 from workers.serde.columns.native import NativeFailureError, NativePanicError, native_call
 from workers.serde.columns.project import Decoded, SymbolTable, compile_projection
+from workers.serde.columns.selfcheck import agrees, samples
 from workers.serde.columns.wire import NoColumns, NoColumnsError, WireSchema, rewrite
 from workers.serde.limits import Limits
 
 MAX_FAILURES: Final = 16
 """Failing parts of one batch after which the rest goes row by row on the reference path."""
+LEAST_HALVED: Final = 8
+"""Smallest part that is halved: a native call costs as much as a few rows on the reference path."""
 CALL_BYTES: Final = 4_000_000
 CALL_CELLS: Final = 4_000_000
 """Most payload bytes, and most values (rows times columns), of one native call: they bound its memory."""
@@ -72,12 +75,20 @@ class ColumnDecoder:
 
     @classmethod
     def create(cls, writer: WriterSchema, schema_text: str, limits: Limits) -> ColumnDecoder | NoColumns:
-        """Return the decoder of an admitted schema of turns, or why its records stay on the reference path."""
+        """Return the decoder of an admitted schema of turns, or why its records stay on the reference path.
+
+        The decoder has read samples as the reference does.
+        """
         root = parse_schema(json.loads(schema_text), limits.schema_depth)
+        if not isinstance(root, RecordType):
+            return NoColumns.TYPE
         try:
-            return cls(root, limits) if isinstance(root, RecordType) else NoColumns.TYPE
+            decoder = cls(root, limits)
         except NoColumnsError as error:
             return error.reason
+        payloads = samples(root)
+        rows, table, _, routed = decoder.decode(payloads)
+        return decoder if agrees(payloads, rows.tolist(), table, routed, writer, limits) else NoColumns.UNEQUAL
 
     def decode(self, payloads: Sequence[bytes]) -> ColumnBatch:
         """Decode bare payloads; each position ends either in the table or in ``routed``. Never raises for a payload."""
@@ -104,8 +115,9 @@ class ColumnDecoder:
                 piece = self._read(payloads, part, routed)
             except NativeFailureError:
                 failures += 1
-                if len(part) == 1:
-                    routed[part[0]] = RouteReason.DECODE
+                if len(part) < LEAST_HALVED:
+                    reason = RouteReason.DECODE if len(part) == 1 else RouteReason.ISOLATION
+                    routed.update(dict.fromkeys(part, reason))
                 else:
                     stack += [part[len(part) // 2 :], part[: len(part) // 2]]
             else:

@@ -55,11 +55,13 @@ class Projection:
     """How to read the columns of one writer's schema.
 
     ``bound`` holds the columns by the dotted path of our field; ``required`` those that may be null where ours may not,
-    ``odd`` those of the manifest that are not ours. ``symbols`` holds our code by the writer's index, per enum.
+    outside the manifest and inside it; ``odd`` those of the manifest that are not ours. ``symbols`` holds our code by
+    the writer's index, per enum.
     """
 
     bound: dict[str, Wire] = field(default_factory=dict)
     required: list[Within] = field(default_factory=list)
+    required_of_manifest: list[Within] = field(default_factory=list)
     odd: list[Within] = field(default_factory=list)
     symbols: dict[Wire, list[int]] = field(default_factory=dict)
     root: Build = field(init=False)
@@ -138,7 +140,8 @@ class _Compiler:
             return None
         self._to.bound[place.path] = wire
         if wire.is_nullable and inner is reader:
-            self._to.required.append(Within(wire, place.around))
+            required = self._to.required_of_manifest if place.verbatim else self._to.required
+            required.append(Within(wire, place.around))
         return build
 
     def _typed(
