@@ -53,6 +53,33 @@ def turn(**fields: Any) -> dict[str, Any]:
     }
 
 
+def manifest_type() -> RecordType:
+    """Return our schema of a manifest as a tree."""
+    [union] = [entry.type for entry in turn_type().fields if entry.name == "manifest"]
+    node = nullable(union) if isinstance(union, UnionType) else None
+    assert isinstance(node, RecordType)
+    return node
+
+
+def is_odd(manifest: Mapping[str, Any] | None) -> bool:
+    """Return whether a manifest has a value in a field that is not ours."""
+    return _has_unlisted(manifest_type(), manifest)
+
+
+def _has_unlisted(node: Node, value: Any) -> bool:
+    if isinstance(node, UnionType):
+        inner = nullable(node)
+        return inner is not None and _has_unlisted(inner, value)
+    if isinstance(node, RecordType) and value is not None:
+        own = {entry.name: entry.type for entry in node.fields}
+        return any(
+            held is not None and (name not in own or _has_unlisted(own[name], held)) for name, held in value.items()
+        )
+    if isinstance(node, ArrayType) and value is not None:
+        return any(_has_unlisted(node.items, item) for item in value)
+    return False
+
+
 def _coded(node: Node, value: Any) -> Any:
     if value is None:
         return None

@@ -16,7 +16,6 @@ from workers.processing.columns.counts import NULL, Pieces, read_counts, states_
 from workers.processing.columns.pieces import encode_piece
 from workers.processing.columns.reading import (
     Coded,
-    Codes,
     Longs,
     Mask,
     Numbers,
@@ -24,8 +23,8 @@ from workers.processing.columns.reading import (
     coded,
     fields,
     flags,
+    groups,
     items,
-    joint,
     numbers,
     present,
 )
@@ -34,7 +33,6 @@ from workers.processing.fingerprint import (
     PARTS,
     TEXT_FIELDS,
     Completeness,
-    FieldState,
     completeness,
     depth_state,
     text_state,
@@ -52,13 +50,17 @@ class Fingerprints(NamedTuple):
     column: pa.StructArray
     present: Mask
     texts: tuple[Coded, ...]
-    model_ids: pa.StringArray
     fallback: Mask
     fallback_there: Mask
     depth: Numbers
     counts: list[Pieces]
     attested: pa.ListArray
     position: Numbers
+
+    @property
+    def model_ids(self) -> Coded:
+        """The models that answered."""
+        return self.texts[TEXT_FIELDS.index("model_id")]
 
 
 class CompletenessOf(NamedTuple):
@@ -87,7 +89,6 @@ def read_fingerprints(column: pa.StructArray) -> Fingerprints:
         column=column,
         present=present(column),
         texts=tuple(coded(text) for text in (definition, version, shape, model, moderation)),
-        model_ids=model,
         fallback=flags(fallback),
         fallback_there=present(fallback),
         depth=numbers(depth),
@@ -104,13 +105,19 @@ class CompletenessJudge:
         self._known: dict[tuple[int, frozenset[str], CompletenessPolicy], CompletenessOf] = {}
 
     def judge(
-        self, table: pa.RecordBatch, fingerprints: Fingerprints, tenants: Coded, presence: frozenset[str], policy: Policy
+        self,
+        table: pa.RecordBatch,
+        fingerprints: Fingerprints,
+        tenants: Coded,
+        presence: frozenset[str],
+        policy: Policy,
     ) -> Completenesses:
         """Return the completeness of every row; ``presence`` is that of the writer's schema of all of them."""
         rules = _rules(fingerprints, tenants, policy)
         facts = _facts(table, fingerprints, rules)
-        keys = np.unique(facts, return_inverse=True)[1] * len(rules.policies) + rules.of_row
-        _, first, of_row = np.unique(keys, return_index=True, return_inverse=True)
+        of_row, first = groups(facts)
+        if len(rules.policies) > 1:
+            of_row, first = groups(of_row * len(rules.policies) + rules.of_row)
         distinct = [
             self._of(int(facts[row]), presence, rules.policies[rules.of_row[row]], table, row) for row in first.tolist()
         ]
@@ -134,20 +141,21 @@ class _Rules(NamedTuple):
     policies: list[CompletenessPolicy]
     of_row: Positions
 
-    def codes(self, column: Positions, states: Callable[[int, CompletenessPolicy], int]) -> Longs:
-        """Return ``states(code, policy)`` of each row, asked once for each code and policy that occur together."""
-        keys = column * len(self.policies) + self.of_row
-        distinct, inverse = np.unique(keys, return_inverse=True)
-        pairs = (divmod(key, len(self.policies)) for key in distinct.tolist())
-        return np.array([states(code, self.policies[rule]) for code, rule in pairs], np.int64)[inverse]
+    def codes(self, column: Positions, size: int, states: Callable[[int, CompletenessPolicy], int]) -> Longs:
+        """Return ``states(code, policy)`` of each row, asked once for each of ``size`` codes under each policy."""
+        if len(self.policies) == 1:
+            return np.array([states(code, self.policies[0]) for code in range(size)], np.int64)[column]
+        # Many policies and many values seldom meet all of each other.
+        of_row, first = groups(column * len(self.policies) + self.of_row)
+        found = [states(int(column[row]), self.policies[self.of_row[row]]) for row in first.tolist()]
+        return np.array(found, np.int64)[of_row]
 
 
 def _rules(fingerprints: Fingerprints, tenants: Coded, policy: Policy) -> _Rules:
     definitions = fingerprints.texts[0]
     if not policy.overrides:
         return _Rules([policy.completeness_for("", None)], np.zeros(len(tenants.codes), np.intp))
-    keys = tenants.codes * len(definitions.values) + definitions.codes
-    _, first, inverse = np.unique(keys, return_index=True, return_inverse=True)
+    of_row, first = groups(tenants.codes * len(definitions.values) + definitions.codes)
     found: dict[CompletenessPolicy, int] = {}
     places = [
         found.setdefault(
@@ -158,7 +166,7 @@ def _rules(fingerprints: Fingerprints, tenants: Coded, policy: Policy) -> _Rules
         )
         for row in first.tolist()
     ]
-    return _Rules(list(found), np.array(places, np.intp)[inverse])
+    return _Rules(list(found), np.array(places, np.intp)[of_row])
 
 
 def _facts(table: pa.RecordBatch, fingerprints: Fingerprints, rules: _Rules) -> Longs:
@@ -168,13 +176,12 @@ def _facts(table: pa.RecordBatch, fingerprints: Fingerprints, rules: _Rules) -> 
         _depth_states(fingerprints.depth, rules),
         _counts_states(fingerprints.counts, rules),
     ]
-    parts = [(state, _STATE_BITS) for state in states]
-    parts += [(there, 1) for there in (fingerprints.fallback, *_tier2(table, fingerprints))]
-    parts += [(_attested_parts(fingerprints.attested), len(PARTS)), (_unknown_attestations(fingerprints.attested), 0)]
+    marks = (fingerprints.fallback, *_tier2(table, fingerprints))
     code, shift = np.zeros(table.num_rows, np.int64), 0
-    for part, bits in parts:
-        code |= part.astype(np.int64) << shift
-        shift += bits
+    for columns, bits in ((states, _STATE_BITS), (marks, 1), (_attestations(fingerprints.attested), len(PARTS))):
+        for column in columns:
+            code |= column.astype(np.int64) << shift
+            shift += bits
     return code
 
 
@@ -183,18 +190,22 @@ def _text_states(column: Coded, name: str, rules: _Rules) -> Longs:
         value = column.values[code]
         return NULL if value is None else ORDER[text_state(value, name, policy)]
 
-    return rules.codes(column.codes, state)
+    return rules.codes(column.codes, len(column.values), state)
 
 
 def _depth_states(depth: Numbers, rules: _Rules) -> Longs:
-    distinct, codes = np.unique(depth.values, return_inverse=True)
-    states = rules.codes(codes, lambda code, policy: ORDER[depth_state(int(distinct[code]), policy)])
+    codes, first = groups(depth.values)
+    distinct = depth.values[first].tolist()
+    states = rules.codes(codes, len(distinct), lambda code, policy: ORDER[depth_state(distinct[code], policy)])
     return np.where(depth.present, states, NULL)
 
 
 def _counts_states(counts: list[Pieces], rules: _Rules) -> Longs:
     states = np.full(len(rules.of_row), NULL, np.int64)
     for pieces in counts:
+        if len(rules.policies) == 1:
+            states[pieces.rows] = states_of_counts(pieces, rules.policies[0])
+            continue
         for rule, policy in enumerate(rules.policies):
             chosen = rules.of_row[pieces.rows] == rule
             if chosen.any():
@@ -208,23 +219,16 @@ def _tier2(table: pa.RecordBatch, fingerprints: Fingerprints) -> list[Mask]:
     return [*(present(column) for column in columns), fingerprints.position.present]
 
 
-def _attested_parts(attested: pa.ListArray) -> Longs:
-    found = np.zeros(len(attested), np.int64)
+def _attestations(attested: pa.ListArray) -> tuple[Longs, Longs]:
+    """Return which parts a turn says do not apply, one bit for each, and how many other names it gives."""
+    parts, unknown = np.zeros(len(attested), np.int64), np.zeros(len(attested), np.int64)
     names, owners = items(attested)
     if len(owners):
         codes, values = coded(names)
-        bits = np.array([1 << PARTS.index(name) if name in PARTS else 0 for name in values], np.int64)
-        np.bitwise_or.at(found, owners, bits[codes])
-    return found
-
-
-def _unknown_attestations(attested: pa.ListArray) -> Longs:
-    names, owners = items(attested)
-    if not len(owners):
-        return np.zeros(len(attested), np.int64)
-    codes, values = coded(names)
-    unknown = np.array([name not in PARTS for name in values], np.bool_)[codes]
-    return np.bincount(owners[unknown], minlength=len(attested)).astype(np.int64)
+        bits = np.array([1 << PARTS.index(name) if name in PARTS else 0 for name in values], np.int64)[codes]
+        np.bitwise_or.at(parts, owners, bits)
+        np.add.at(unknown, owners[bits == 0], 1)
+    return parts, unknown
 
 
 def _ask_reference(
@@ -233,7 +237,9 @@ def _ask_reference(
     fingerprint = table.column("fingerprint")[row].as_py()
     if fingerprint is not None and fingerprint["state_counts"] is not None:
         fingerprint["state_counts"] = dict(fingerprint["state_counts"])
-    turn: dict[str, Any] = {name: table.column(name)[row].as_py() for name in ("assembled_at", "turn_index", "producer")}
+    turn: dict[str, Any] = {
+        name: table.column(name)[row].as_py() for name in ("assembled_at", "turn_index", "producer")
+    }
     result = completeness(fingerprint, turn, presence, policy)
     record = {"complete": result.complete, "completeness": result.states, "missing_tier2": result.missing_tier2}
     return CompletenessOf(result, encode_piece(record, "complete", "missing_tier2"))

@@ -61,7 +61,8 @@ def states_of_counts(pieces: Pieces, policy: CompletenessPolicy) -> Codes:
     table = np.zeros(8, np.int8)
     for fact in np.unique(facts).tolist():
         table[fact] = ORDER[_state(pieces.names, fact, policy)]
-    return table[facts]
+    states: Codes = table[facts]
+    return states
 
 
 @lru_cache(maxsize=1_024)

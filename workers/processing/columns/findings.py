@@ -13,7 +13,7 @@ from workers.processing.columns import specimens
 from workers.processing.columns.grade import by_form
 from workers.processing.columns.leaves import MAX_REMEMBERED
 from workers.processing.columns.manifests import Manifests
-from workers.processing.columns.reading import Mask, Positions, coded, joint, present, rows_of
+from workers.processing.columns.reading import Coded, Mask, Positions, coded, groups, joint, present, rows_of
 from workers.processing.fidelity.findings import DigestOutcome, find, is_another_model
 from workers.processing.fidelity.manifest import Artifact
 
@@ -42,28 +42,20 @@ def contradictory(manifests: Manifests, checks: DigestChecks) -> Mask:
 def check_digests(manifests: Manifests, valid: Mask) -> DigestChecks:
     """Compare the digests of ``valid`` manifests with the values beside them."""
     stack = manifests.artifacts
-    checks = DigestChecks([], [])
-    for place, digests, _, values in stack.parts:
-        if digests.null_count == len(digests):
-            continue
-        owners = stack.owners[place]
-        chosen = np.flatnonzero(present(digests) & (stack.captures[place] == _VALUE) & valid[owners])
-        pairs = zip(values.take(chosen).to_pylist(), digests.take(chosen).to_pylist(), strict=True)
-        checks.rows.extend(owners[chosen].tolist())
-        checks.outcomes.extend(_outcome(text, digest) for text, digest in pairs)
-    return checks
+    chosen = np.flatnonzero(present(stack.sha256) & (stack.captures == _VALUE))
+    chosen = chosen[valid[stack.owners[chosen]]]
+    if not len(chosen):
+        return DigestChecks([], [])
+    pairs = zip(stack.value.take(chosen).to_pylist(), stack.sha256.take(chosen).to_pylist(), strict=True)
+    return DigestChecks(stack.owners[chosen].tolist(), [_outcome(text, digest) for text, digest in pairs])
 
 
-def another_model(manifests: Manifests, model_ids: pa.StringArray, known: Mask) -> Mask:
+def another_model(manifests: Manifests, model_ids: Coded, known: Mask) -> Mask:
     """Return the ``known`` rows whose fingerprint names a model that is not the manifest's."""
-    ids, providers, names = coded(model_ids), coded(manifests.model_provider), coded(manifests.model_name)
-    keys = joint([(column.codes, len(column.values)) for column in (ids, providers, names)])
-    _, first, inverse = np.unique(keys, return_index=True, return_inverse=True)
-    answers = [
-        is_another_model(*(column.values[column.codes[row]] for column in (ids, providers, names)))
-        for row in first.tolist()
-    ]
-    return known & np.array(answers, np.bool_)[inverse]
+    columns = (model_ids, coded(manifests.model_provider), coded(manifests.model_name))
+    of_row, first = groups(joint([(column.codes, len(column.values)) for column in columns]))
+    answers = [is_another_model(*(column.values[column.codes[row]] for column in columns)) for row in first.tolist()]
+    return known & np.array(answers, np.bool_)[of_row]
 
 
 def _repeated(owners: Positions, names: pa.StringArray, rows: int) -> Mask:

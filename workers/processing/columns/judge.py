@@ -12,8 +12,8 @@ import numpy as np
 import pyarrow as pa
 
 from workers.processing.columns.completeness import (
-    CompletenessJudge,
     Completenesses,
+    CompletenessJudge,
     Fingerprints,
     read_fingerprints,
 )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import binascii
-from collections.abc import Iterable
 from functools import lru_cache
 from typing import Final
 
@@ -23,18 +22,19 @@ _DIGEST_CHARACTERS: Final = 64
 
 # Positions of the template YYYY-MM-DDTHH:MM:SS.mmmZ, and what stands between its digits.
 _STAMP: Final = np.frombuffer(b"0000-00-00T00:00:00.000Z", np.uint8)
-_STAMP_DIGITS: Final = np.flatnonzero(_STAMP == ord("0"))
-_STAMP_MARKS: Final = np.flatnonzero(_STAMP != ord("0"))
+_STAMP_DIGITS: Final = np.flatnonzero(ord("0") == _STAMP)
+_STAMP_MARKS: Final = np.flatnonzero(ord("0") != _STAMP)
 _STAMP_PAIRS: Final = np.array([5, 8, 11, 14, 17])
 """Where month, day, hour, minute and second begin."""
 _LOWEST: Final = np.array([1, 1, 0, 0, 0])
-_HIGHEST: Final = np.array([12, 28, 23, 59, 59])
-"""What any month of any year has; the reference decides on the rest."""
+_HIGHEST: Final = np.array([12, 31, 23, 59, 59])
+_DAYS: Final = np.array([0, 31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31])
+"""Days that a month has in every year; the reference decides on 29 February."""
 
 
 def bad_digests(column: Texts) -> Mask:
     """Return where a text is no digest."""
-    wrong = column.present & (column.ends - column.starts != _DIGEST_CHARACTERS)
+    wrong: Mask = column.present & (column.ends - column.starts != _DIGEST_CHARACTERS)
     if not len(wrong) or _is_hexadecimal(column.data[column.starts[0] : column.ends[-1]]):
         return wrong
     for row in np.flatnonzero(column.present & ~wrong).tolist():
@@ -44,7 +44,7 @@ def bad_digests(column: Texts) -> Mask:
 
 def bad_timestamps(column: Texts) -> Mask:
     """Return where there is no timestamp."""
-    bad = ~column.present
+    bad: Mask = ~column.present
     usual = column.present & (column.ends - column.starts == len(_STAMP))
     in_doubt = column.present & ~usual
     at = column.starts[usual]
@@ -55,7 +55,7 @@ def bad_timestamps(column: Texts) -> Mask:
     return bad
 
 
-def bad_values(column: pa.ChunkedArray) -> pa.Array | None:
+def bad_values(column: pa.StringArray) -> pa.Array | None:
     """Return the distinct texts that are no JSON text by the contract, None where all are."""
     bad = [text for text in column.unique().to_pylist() if text is not None and not is_value(text)]
     return pa.array(bad, pa.utf8()) if bad else None
@@ -66,23 +66,16 @@ def is_value(text: str) -> bool:
     return _is_remembered_value(text) if len(text) <= MAX_REMEMBERED else _is_value(text)
 
 
-def bad_texts(columns: Iterable[Texts], rows: int) -> Mask:
-    """Return the rows in which a text of any column is empty."""
-    bad = np.zeros(rows, np.bool_)
-    for column in columns:
-        bad |= column.is_empty
-    return bad
-
-
 def missing_texts(array: pa.StringArray) -> Mask:
     """Return where there is no text of at least one character."""
     column = texts(array)
-    return ~column.present | column.is_empty
+    missing: Mask = ~column.present | column.is_empty
+    return missing
 
 
 def _is_hexadecimal(characters: NDArray[np.uint8]) -> bool:
     try:
-        binascii.unhexlify(characters)
+        binascii.unhexlify(characters.data)
     except binascii.Error:
         return False
     return True
@@ -97,6 +90,7 @@ def _is_plain_stamp(characters: NDArray[np.uint8]) -> Mask:
         & (characters[:, _STAMP_MARKS] == _STAMP[_STAMP_MARKS]).all(axis=1)
         & ((pairs >= _LOWEST) & (pairs <= _HIGHEST)).all(axis=1)
     )
+    plain &= pairs[:, 1] <= _DAYS[np.where(plain, pairs[:, 0], 0)]
     return plain
 
 

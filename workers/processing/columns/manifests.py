@@ -1,10 +1,13 @@
 """A column of manifests taken apart: what validity, shape and findings are read from.
 
+Columns of one type are stacked, since a hundred small columns cost more than a few long ones.
+
 Source: the record ReplayManifest of the turns schema, whose order of fields this follows.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -29,94 +32,31 @@ from workers.processing.columns.reading import (
 SINGLES: Final = ("input", "system", "developer", "parameters", "seed", "configuration", "output")
 """The artifacts that each manifest has once, in the order in which they are stacked."""
 
-
-class ArtifactPart(NamedTuple):
-    """The texts of artifacts of one origin, and where these stand in the stack."""
-
-    place: slice
-    sha256: pa.StringArray
-    reason: pa.StringArray
-    value: pa.StringArray
+EFFECTS: Final = ("isolation", "network", "filesystem", "external_services")
 
 
 class Artifacts(NamedTuple):
     """All artifacts of a batch, stacked: the single ones, each for all rows; definitions, inputs, outputs and errors.
 
-    ``forms`` holds the codes of capture and provenance; ``owners`` the row of each artifact. Errors that are not there
-    are not in the stack.
+    ``owners`` holds the row of each. Errors that are not there are not in the stack.
     """
 
     captures: Codes
     provenances: Codes
+    sha256: pa.StringArray
+    reason: pa.StringArray
+    value: pa.StringArray
     owners: Positions
-    parts: tuple[ArtifactPart, ...]
-
-    def single(self, name: str, rows: int) -> slice:
-        """Return where the artifacts ``name``, one of `SINGLES`, stand."""
-        at = SINGLES.index(name)
-        return slice(at * rows, (at + 1) * rows)
-
-    @property
-    def definitions(self) -> slice:
-        """Where definitions of tools stand."""
-        return self.parts[-4].place
-
-    @property
-    def inputs(self) -> slice:
-        """Where inputs of calls stand."""
-        return self.parts[-3].place
-
-    @property
-    def outputs(self) -> slice:
-        """Where outputs of calls stand."""
-        return self.parts[-2].place
-
-    @property
-    def errors(self) -> slice:
-        """Where errors of calls stand."""
-        return self.parts[-1].place
-
-
-class Source(NamedTuple):
-    """Where manifests come from."""
-
-    provenance: Codes
-    capture_method: Codes
-    trace_id: Texts
-    span_id: Texts
-    provider: Texts
-    format: Texts
-    source_hash: Texts
-
-
-class Environment(NamedTuple):
-    """Code, dependencies and configuration."""
-
-    present: Mask
-    code_version: Texts
-    runtime: Mask
-    runtime_name: Texts
-    runtime_version: Texts
-    dependency_lock_hash: Texts
-    configuration_hash: Texts
-    container_image_digest: Texts
-
-
-class Retrieval(NamedTuple):
-    """The retrieval boundary, its artifacts apart."""
-
-    mode: Codes
-    determinism: Codes
-    corpus_version: Texts
-    corpus_hash: Texts
+    singles: Mapping[str, slice]
+    definitions: slice
+    inputs: slice
+    outputs: slice
+    errors: slice
 
 
 class Tools(NamedTuple):
-    """The tool boundary, its artifacts apart. ``present`` holds where both lists are there."""
+    """The items of the tool boundary, their artifacts apart. ``present`` holds where both lists are there."""
 
-    mode: Codes
-    calls_complete: Codes
-    determinism: Codes
     present: Mask
     definition_owners: Positions
     definition_names: pa.StringArray
@@ -125,23 +65,36 @@ class Tools(NamedTuple):
     tool_names: pa.StringArray
 
 
+class Stack(NamedTuple):
+    """Columns of strings, stacked, each for all rows."""
+
+    texts: Texts
+    places: Mapping[str, slice]
+
+    def present(self, name: str) -> Mask:
+        """Return where the column ``name`` has a text."""
+        return self.texts.present[self.places[name]]
+
+
 @dataclass(frozen=True, slots=True)
 class Manifests:
-    """The manifests of ``rows`` turns. Where one is not ``present``, everything in it is null."""
+    """The manifests of ``rows`` turns. Where one is not ``present``, everything in it is null.
+
+    ``digests`` and ``texts`` hold the single texts; model names are there a second time.
+    """
 
     rows: int
     present: Mask
     version: Numbers
-    id: pa.StringArray
     captured_at: Texts
-    source: Source
-    effects: tuple[Codes, ...]
+    enums: Mapping[str, Codes]
+    digests: Stack
+    texts: Stack
+    environment: Mask
+    runtime: Mask
     notes: Items
-    environment: Environment
-    model_determinism: Codes
     model_provider: pa.StringArray
     model_name: pa.StringArray
-    retrieval: Retrieval
     tools: Tools
     artifacts: Artifacts
 
@@ -149,80 +102,93 @@ class Manifests:
 def read_manifests(manifest: pa.StructArray) -> Manifests:
     """Take the column ``manifest`` of the projected table apart."""
     version, identity, captured_at, source, effects, environment, model, retrieval, tools, prompts = fields(manifest)
-    *effect_codes, notes = fields(effects)
+    provenance, method, trace_id, span_id, source_provider, source_format, source_hash = fields(source)
+    *effect_columns, notes = fields(effects)
+    code_version, runtime, lock, environment_configuration, image = fields(environment)
+    runtime_name, runtime_version = fields(runtime)
     determinism, provider, name, parameters, seed = fields(model)
     retrieval_mode, retrieval_determinism, corpus, configuration, output = fields(retrieval)
     corpus_version, corpus_hash = fields(corpus)
-    mode, complete, tool_determinism, definitions, calls = fields(tools)
+    tools_mode, calls_complete, tools_determinism, definitions, calls = fields(tools)
     system, developer, prompt = fields(prompts)
+    definitions_there, calls_there = present(definitions), present(calls)
     defined, called = items(definitions), items(calls)
     definition_name, definition = fields(defined.array)
     call_id, tool_name, call_input, call_output, error = fields(called.array)
+    enums = {
+        "source_provenance": provenance,
+        "capture_method": method,
+        **dict(zip(EFFECTS, effect_columns, strict=True)),
+        "model_determinism": determinism,
+        "retrieval_mode": retrieval_mode,
+        "retrieval_determinism": retrieval_determinism,
+        "tools_mode": tools_mode,
+        "calls_complete": calls_complete,
+        "tools_determinism": tools_determinism,
+    }
+    digests = {
+        "source_hash": source_hash,
+        "dependency_lock_hash": lock,
+        "configuration_hash": environment_configuration,
+        "corpus_hash": corpus_hash,
+    }
+    others = {
+        "id": identity,
+        "trace_id": trace_id,
+        "span_id": span_id,
+        "source_provider": source_provider,
+        "source_format": source_format,
+        "code_version": code_version,
+        "runtime_name": runtime_name,
+        "runtime_version": runtime_version,
+        "container_image_digest": image,
+        "model_provider": provider,
+        "model_name": name,
+        "corpus_version": corpus_version,
+    }
     return Manifests(
         rows=len(manifest),
         present=present(manifest),
         version=numbers(version),
-        id=identity,
         captured_at=texts(captured_at),
-        source=_source(source),
-        effects=tuple(codes(effect) for effect in effect_codes),
+        enums=dict(zip(enums, codes(pa.concat_arrays(enums.values())).reshape(len(enums), -1), strict=True)),
+        digests=_stack(digests),
+        texts=_stack(others),
+        environment=present(environment),
+        runtime=present(runtime),
         notes=items(notes),
-        environment=_environment(environment),
-        model_determinism=codes(determinism),
         model_provider=provider,
         model_name=name,
-        retrieval=Retrieval(
-            codes(retrieval_mode), codes(retrieval_determinism), texts(corpus_version), texts(corpus_hash)
-        ),
         tools=Tools(
-            codes(mode),
-            codes(complete),
-            codes(tool_determinism),
-            present(definitions) & present(calls),
-            defined.owners,
-            definition_name,
-            called.owners,
-            call_id,
-            tool_name,
+            definitions_there & calls_there, defined.owners, definition_name, called.owners, call_id, tool_name
         ),
-        artifacts=_stack(
+        artifacts=_artifacts(
             [prompt, system, developer, parameters, seed, configuration, output],
-            (definition, defined.owners),
-            (call_input, called.owners),
-            (call_output, called.owners),
+            [(definition, defined.owners), (call_input, called.owners), (call_output, called.owners)],
             (error.drop_null(), called.owners[present(error)]),
         ),
     )
 
 
-def _source(source: pa.StructArray) -> Source:
-    provenance, method, *held = fields(source)
-    return Source(codes(provenance), codes(method), *(texts(text) for text in held))
+def _stack(columns: Mapping[str, pa.StringArray]) -> Stack:
+    places = _places([len(column) for column in columns.values()])
+    return Stack(texts(pa.concat_arrays(columns.values())), dict(zip(columns, places, strict=True)))
 
 
-def _environment(environment: pa.StructArray) -> Environment:
-    code_version, runtime, lock, configuration, image = fields(environment)
-    name, version = fields(runtime)
-    return Environment(
-        present(environment),
-        texts(code_version),
-        present(runtime),
-        texts(name),
-        texts(version),
-        texts(lock),
-        texts(configuration),
-        texts(image),
-    )
-
-
-def _stack(singles: list[pa.StructArray], *listed: tuple[pa.StructArray, Positions]) -> Artifacts:
+def _artifacts(
+    singles: list[pa.StructArray],
+    listed: list[tuple[pa.StructArray, Positions]],
+    errors: tuple[pa.StructArray, Positions],
+) -> Artifacts:
     every_row = np.arange(len(singles[0]))
-    captures, provenances, parts, start = [], [], [], 0
-    for artifact in (*singles, *(array for array, _ in listed)):
-        capture, provenance, sha256, reason, value = fields(artifact)
-        captures.append(codes(capture))
-        provenances.append(codes(provenance))
-        parts.append(ArtifactPart(slice(start, start + len(artifact)), sha256, reason, value))
-        start += len(artifact)
-    owners = np.concatenate([*[every_row] * len(singles), *(owners for _, owners in listed)])
-    return Artifacts(np.concatenate(captures), np.concatenate(provenances), owners, tuple(parts))
+    columns = [*singles, *(artifact for artifact, _ in (*listed, errors))]
+    owners = np.concatenate([*[every_row] * len(singles), *(rows for _, rows in (*listed, errors))])
+    capture, provenance, sha256, reason, value = fields(pa.concat_arrays(columns))
+    places = _places([len(column) for column in columns])
+    named = dict(zip(SINGLES, places, strict=False))
+    return Artifacts(codes(capture), codes(provenance), sha256, reason, value, owners, named, *places[len(SINGLES) :])
+
+
+def _places(lengths: list[int]) -> list[slice]:
+    ends = np.cumsum(lengths).tolist()
+    return [slice(end - length, end) for length, end in zip(lengths, ends, strict=True)]

@@ -6,13 +6,10 @@ Source: the Avro 1.12 specification, "Complex Types"; schemas/fidelity.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any, Final, cast
 
-import numpy as np
-from numpy.typing import NDArray
-
-from workers.processing.columns.reading import Longs, Mask, Numbers
+from workers.processing.columns.reading import Longs, Positions
 from workers.serde.encoder import Encoder
 from workers.serde.schemas import Schema, load
 
@@ -21,6 +18,10 @@ SOME: Final = b"\x02"
 """Which of the two branches of an optional field follows."""
 
 _GROUP_BITS: Final = 7
+_GROUP: Final = 0x7F
+_GOES_ON: Final = 0x80
+_LOW_BITS: Final = 2 * _GROUP_BITS
+_MAX_INTEGERS: Final = 65_536
 
 
 def encode_piece(record: Mapping[str, Any], first: str, last: str, within: str | None = None) -> bytes:
@@ -51,13 +52,19 @@ def _fields(record: Any) -> list[dict[str, Any]]:  # noqa: ANN401 - a schema is 
 
 def integer(value: int) -> bytes:
     """Return the zigzag form of ``value``, also what comes before a text of that many bytes."""
-    rest = (value << 1) ^ (value >> 63)
-    encoded = bytearray()
-    while rest >= 1 << _GROUP_BITS:
-        encoded.append((rest & 0x7F) | 0x80)
-        rest >>= _GROUP_BITS
-    encoded.append(rest)
-    return bytes(encoded)
+    return _unsigned((value << 1) ^ (value >> 63))
+
+
+@lru_cache(maxsize=_MAX_INTEGERS)
+def repeated_integer(value: int) -> bytes:
+    """Return `integer`, remembered: for numbers that come again."""
+    return integer(value)
+
+
+@lru_cache(maxsize=_MAX_INTEGERS)
+def optional_integer(value: int | None) -> bytes:
+    """Return ``value`` as a number that may be null, remembered."""
+    return NULL if value is None else SOME + integer(value)
 
 
 def text(value: str) -> bytes:
@@ -66,36 +73,35 @@ def text(value: str) -> bytes:
     return integer(len(encoded)) + encoded
 
 
-def runs(rows: int, parts: Sequence[bytes | Longs | Numbers]) -> list[bytes]:
-    """Return for each row its parts side by side: bytes as they are, integers, and integers that may be null."""
-    blocks: list[NDArray[np.uint8]] = []
-    kept: list[Mask] = []
-    for part in parts:
-        if isinstance(part, bytes):
-            block = np.broadcast_to(np.frombuffer(part, np.uint8), (rows, len(part)))
-            mask = np.broadcast_to(np.True_, block.shape)
-        elif isinstance(part, Numbers):
-            branch = np.where(part.present, np.uint8(SOME[0]), np.uint8(NULL[0]))
-            block, mask = _integers(part.values)
-            block = np.concatenate([branch[:, None], block], axis=1)
-            mask = np.concatenate([np.ones((rows, 1), np.bool_), mask & part.present[:, None]], axis=1)
-        else:
-            block, mask = _integers(part)
-        blocks.append(block)
-        kept.append(mask)
-    written = np.concatenate(kept, axis=1)
-    encoded = np.concatenate(blocks, axis=1)[written].tobytes()
-    ends = np.cumsum(written.sum(axis=1)).tolist()
-    return [encoded[start:end] for start, end in zip([0, *ends], ends, strict=False)]
+def moments(values: Longs) -> tuple[list[bytes], list[bytes]]:
+    """Return the first bytes of each number and its other bytes: times share the latter for some seconds."""
+    zigzag = (values << 1) ^ (values >> 63)
+    if len(values) and (zigzag >> _LOW_BITS <= 0).any():
+        return [integer(value) for value in values.tolist()], [b""] * len(values)
+    low = spread(_continued(), zigzag & ((1 << _LOW_BITS) - 1))
+    return low, [_shared_high(value) for value in (zigzag >> _LOW_BITS).tolist()]
 
 
-def _integers(values: Longs) -> tuple[NDArray[np.uint8], Mask]:
-    """Return the zigzag form of each value in one row of bytes, and which of these bytes count."""
-    zigzag = ((values << 1) ^ (values >> 63)).view(np.uint64)
-    width = max(1, -(-int(zigzag.max(initial=0)).bit_length() // _GROUP_BITS))
-    shifts = np.arange(width, dtype=np.uint64) * np.uint64(_GROUP_BITS)
-    rest = zigzag[:, None] >> shifts
-    goes_on = rest >= np.uint64(1 << _GROUP_BITS)
-    groups = (rest & np.uint64(0x7F)).astype(np.uint8) | (goes_on.astype(np.uint8) << np.uint8(_GROUP_BITS))
-    counts = np.concatenate([np.ones((len(values), 1), np.bool_), rest[:, 1:] != 0], axis=1)
-    return groups, counts
+def spread(pieces: Sequence[bytes], codes: Positions | Longs) -> list[bytes]:
+    """Return the piece of each row; the codes are positions in ``pieces``."""
+    return list(map(pieces.__getitem__, codes.tolist()))
+
+
+def _unsigned(value: int) -> bytes:
+    encoded = bytearray()
+    while value >= 1 << _GROUP_BITS:
+        encoded.append((value & _GROUP) | _GOES_ON)
+        value >>= _GROUP_BITS
+    encoded.append(value)
+    return bytes(encoded)
+
+
+_shared_high = lru_cache(maxsize=_MAX_INTEGERS)(_unsigned)
+
+
+@cache
+def _continued() -> tuple[bytes, ...]:
+    """Return the first two bytes of longer numbers."""
+    return tuple(
+        bytes(((value & _GROUP) | _GOES_ON, (value >> _GROUP_BITS) | _GOES_ON)) for value in range(1 << _LOW_BITS)
+    )

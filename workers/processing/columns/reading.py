@@ -40,7 +40,8 @@ class Texts(NamedTuple):
     @property
     def is_empty(self) -> Mask:
         """Where there is a text without any character."""
-        return self.present & (self.starts == self.ends)
+        empty: Mask = self.present & (self.starts == self.ends)
+        return empty
 
 
 class Coded(NamedTuple):
@@ -51,11 +52,11 @@ class Coded(NamedTuple):
 
 
 class CodedPair(NamedTuple):
-    """Two columns of strings by common codes below ``count``."""
+    """Two columns of strings by common codes below ``size``."""
 
     first: Positions
     second: Positions
-    count: int
+    size: int
 
 
 class Items(NamedTuple):
@@ -83,9 +84,9 @@ def flags(array: pa.BooleanArray) -> Mask:
     return bits(array.buffers()[1], array) & present(array) if len(array) else everywhere(0)
 
 
-def codes(array: pa.Int8Array) -> Codes:
+def codes(array: pa.Int64Array) -> Codes:
     """Return the codes of an enum, -1 where there is none as where the symbol is unknown."""
-    found = _values(array, np.int8)
+    found = _values(array, np.int64).astype(np.int8)
     return found if array.null_count == 0 else np.where(present(array), found, np.int8(-1))
 
 
@@ -130,6 +131,8 @@ def items(array: pa.ListArray) -> Items:
     bounds = array.offsets.to_numpy()
     begin, end = (int(bounds[0]), int(bounds[-1])) if len(bounds) else (0, 0)
     held = array.values.slice(begin, end - begin)
+    if begin == end:
+        return Items(held, np.zeros(0, np.intp))
     owners = np.repeat(np.arange(len(array)), np.diff(bounds))
     if array.null_count and len(owners):
         kept = present(array)[owners]
@@ -150,15 +153,15 @@ def joint(columns: Sequence[tuple[Positions, int]]) -> Positions:
     combined, size = np.zeros(len(columns[0][0]), np.intp), 1
     for column, count in columns:
         if size * count > _MAX_JOINT:
-            distinct, combined = np.unique(combined, return_inverse=True)
-            size = len(distinct)
+            combined, first = groups(combined)
+            size = len(first)
         combined = combined * count + column
         size *= count
     return combined
 
 
 class Groups(NamedTuple):
-    """Rows grouped by a code: the group of each row, and the first row of each group."""
+    """Rows grouped by a key: the group of each row, and the first row of each group, in the order of these."""
 
     of_row: Positions
     first: Positions
@@ -166,8 +169,11 @@ class Groups(NamedTuple):
 
 def groups(keys: NDArray[np.integer]) -> Groups:
     """Group rows by key."""
-    _, first, inverse = np.unique(keys, return_index=True, return_inverse=True)
-    return Groups(inverse, first)
+    encoded = pa.array(keys).dictionary_encode()
+    of_row = _values(encoded.indices, np.int32).astype(np.intp)
+    first = np.empty(len(encoded.dictionary), np.intp)
+    first[of_row[::-1]] = np.arange(len(of_row))[::-1]
+    return Groups(of_row, first)
 
 
 @lru_cache(maxsize=64)

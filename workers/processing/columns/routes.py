@@ -11,7 +11,7 @@ class RouteReason(StrEnum):
     DECODE = "decode"
     """The bytes are not exactly one record of the writer's schema, or only the reference can tell."""
     ISOLATION = "isolation"
-    """Too many rows of the batch failed together to look for each of them."""
+    """A row near it failed, or too many did, to look for each of them."""
     PANIC = "panic"
     """The native decoder crashed on the batch, or did so before."""
     DUPLICATE_KEY = "duplicate_key"

@@ -6,14 +6,15 @@ Valid manifests with one code have one grade, unless a gap bears the name of a t
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import accumulate
 from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from workers.processing.columns import specimens
-from workers.processing.columns.manifests import SINGLES, Manifests
-from workers.processing.columns.reading import Codes, Mask, coded_together, present, rows_of
+from workers.processing.columns.manifests import EFFECTS, Manifests
+from workers.processing.columns.reading import Codes, Mask, coded_together, rows_of
 
 Shapes = NDArray[np.uint64]
 
@@ -65,6 +66,13 @@ LAYOUT: Final = (
 """The facts from the lowest bit up. Those of four bits are artifacts: capture, then provenance above it."""
 
 BITS: Final = sum(fact.bits for fact in LAYOUT)
+_SHIFTS: Final = tuple(accumulate((fact.bits for fact in LAYOUT[:-1]), initial=0))
+_WEIGHTS: Final = np.array([1 << shift for shift in _SHIFTS], np.uint64)
+
+# Facts that are a column of the same name: its code, or whether there is a text.
+_ENUMS: Final = ("source_provenance", "capture_method", "model_determinism", "retrieval_mode", "tools_mode")
+_TEXTS: Final = ("trace_id", "model_provider", "model_name", "code_version", "container_image_digest")
+_DIGESTS: Final = ("source_hash", "dependency_lock_hash", "configuration_hash")
 
 _HASH, _ABSENT, _UNAVAILABLE = (specimens.CAPTURES.index(name) for name in ("hash", "absent", "unavailable"))
 _GUARANTEED: Final = specimens.DETERMINISMS.index("guaranteed")
@@ -77,71 +85,46 @@ _UNKNOWN: Final = 4
 def shape(manifests: Manifests) -> Shapes:
     """Return the code of each manifest; where one is not valid, it means nothing."""
     facts = {**_single_facts(manifests), **_artifact_facts(manifests), **_tool_facts(manifests)}
-    code = np.zeros(manifests.rows, np.uint64)
-    shift = 0
-    for name, bits in LAYOUT:
-        code |= facts[name].astype(np.uint64) << np.uint64(shift)
-        shift += bits
+    code: Shapes = _WEIGHTS @ np.stack([facts[name].view(np.uint8) for name, _ in LAYOUT])
     return code
 
 
 def facts_of(code: int) -> dict[str, int]:
     """Return the facts of one code."""
-    facts, rest = {}, code
-    for name, bits in LAYOUT:
-        facts[name] = rest & ((1 << bits) - 1)
-        rest >>= bits
-    if rest:
+    if code >> BITS:
         raise ValueError(f"a shape has {BITS} bits, this code has more")
-    return facts
+    return {name: code >> shift & ((1 << bits) - 1) for (name, bits), shift in zip(LAYOUT, _SHIFTS, strict=True)}
 
 
 def code_of(facts: Mapping[str, int]) -> int:
     """Return the code of ``facts``, one for each of `LAYOUT`."""
-    code = shift = 0
-    for name, bits in LAYOUT:
-        code |= facts[name] << shift
-        shift += bits
-    return code
+    return sum(facts[name] << shift for (name, _), shift in zip(LAYOUT, _SHIFTS, strict=True))
 
 
 def _single_facts(m: Manifests) -> dict[str, Codes | Mask]:
-    source, environment = m.source, m.environment
     return {
-        "source_provenance": source.provenance,
-        "capture_method": source.capture_method,
-        "trace_id": source.trace_id.present,
-        "source_hash": source.source_hash.present,
-        "model_provider": present(m.model_provider),
-        "model_name": present(m.model_name),
-        "model_determinism": m.model_determinism,
-        "retrieval_mode": m.retrieval.mode,
-        "retrieval_guaranteed": m.retrieval.determinism == _GUARANTEED,
-        "corpus_identity": m.retrieval.corpus_version.present | m.retrieval.corpus_hash.present,
-        "code_version": environment.code_version.present,
-        "runtime": environment.runtime,
-        "dependency_lock_hash": environment.dependency_lock_hash.present,
-        "configuration_hash": environment.configuration_hash.present,
-        "container_image_digest": environment.container_image_digest.present,
+        **{name: m.enums[name] for name in _ENUMS},
+        **{name: m.texts.present(name) for name in _TEXTS},
+        **{name: m.digests.present(name) for name in _DIGESTS},
+        "runtime": m.runtime,
+        "corpus_identity": m.texts.present("corpus_version") | m.digests.present("corpus_hash"),
+        "retrieval_guaranteed": m.enums["retrieval_determinism"] == _GUARANTEED,
+        "tools_guaranteed": m.enums["tools_determinism"] == _GUARANTEED,
+        "calls_complete": m.enums["calls_complete"] == _COMPLETE,
         "any_live": _any_effect(m, _LIVE),
         "any_unknown": _any_effect(m, _UNKNOWN),
-        "tools_mode": m.tools.mode,
-        "calls_complete": m.tools.calls_complete == _COMPLETE,
-        "tools_guaranteed": m.tools.determinism == _GUARANTEED,
     }
 
 
 def _artifact_facts(m: Manifests) -> dict[str, Codes]:
     stack = m.artifacts
     forms = stack.captures + len(specimens.CAPTURES) * stack.provenances
-    return {name: forms[stack.single(name, m.rows)] for name in SINGLES}
+    return {name: forms[place] for name, place in stack.singles.items()}
 
 
 def _tool_facts(m: Manifests) -> dict[str, Mask]:
     stack, tools, rows = m.artifacts, m.tools, m.rows
-    definitions, inputs, outputs = (
-        stack.captures[place] for place in (stack.definitions, stack.inputs, stack.outputs)
-    )
+    definitions, inputs, outputs = (stack.captures[place] for place in (stack.definitions, stack.inputs, stack.outputs))
     defined, called = tools.definition_owners, tools.call_owners
     return {
         "no_definitions": ~rows_of(defined, np.ones(len(defined), np.bool_), rows),
@@ -160,12 +143,12 @@ def _unmatched(m: Manifests) -> Mask:
     tools = m.tools
     if not len(tools.call_owners):
         return np.zeros(0, np.bool_)
-    names, called, count = coded_together(tools.definition_names, tools.tool_names)
-    return ~np.isin(tools.call_owners * count + called, tools.definition_owners * count + names)
+    names, called, size = coded_together(tools.definition_names, tools.tool_names)
+    return ~np.isin(tools.call_owners * size + called, tools.definition_owners * size + names)
 
 
 def _any_effect(m: Manifests, code: int) -> Mask:
     found = np.zeros(m.rows, np.bool_)
-    for effect in m.effects:
-        found |= effect == code
+    for name in EFFECTS:
+        found |= m.enums[name] == code
     return found

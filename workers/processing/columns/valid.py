@@ -10,11 +10,10 @@ from itertools import product
 from typing import Final
 
 import numpy as np
-import pyarrow as pa
 import pyarrow.compute as pc
 
 from workers.processing.columns import specimens
-from workers.processing.columns.leaves import bad_digests, bad_texts, bad_timestamps, bad_values, missing_texts
+from workers.processing.columns.leaves import bad_digests, bad_timestamps, bad_values, missing_texts
 from workers.processing.columns.manifests import Artifacts, Manifests
 from workers.processing.columns.reading import Mask, present, rows_of, texts
 from workers.processing.fidelity import RuntimeManifest, parse_avro
@@ -36,46 +35,23 @@ def valid(manifests: Manifests) -> Mask:
 
 
 def _bad_fields(m: Manifests) -> Mask:
-    source, environment, retrieval, tools = m.source, m.environment, m.retrieval, m.tools
-    enums = (
-        source.provenance,
-        source.capture_method,
-        *m.effects,
-        m.model_determinism,
-        retrieval.mode,
-        retrieval.determinism,
-        tools.mode,
-        tools.calls_complete,
-        tools.determinism,
-    )
-    optional = (
-        source.trace_id,
-        source.span_id,
-        source.provider,
-        source.format,
-        environment.code_version,
-        environment.container_image_digest,
-        environment.runtime_name,
-        environment.runtime_version,
-        retrieval.corpus_version,
-        texts(m.model_provider),
-        texts(m.model_name),
-    )
-    digests = (
-        source.source_hash,
-        environment.dependency_lock_hash,
-        environment.configuration_hash,
-        retrieval.corpus_hash,
-    )
-    bad = bad_texts(optional, m.rows) | missing_texts(m.id) | bad_timestamps(m.captured_at)
+    texts_held = m.texts.present
+    bad = bad_timestamps(m.captured_at)
     bad |= ~m.version.present | (m.version.values != CONTRACT_VERSION)
-    bad |= ~environment.present | ~tools.present
-    bad |= environment.runtime & ~(environment.runtime_name.present & environment.runtime_version.present)
-    for column in enums:
+    bad |= ~(texts_held("id") & m.environment & m.tools.present)
+    bad |= m.runtime & ~(texts_held("runtime_name") & texts_held("runtime_version"))
+    bad |= _any(m.texts.texts.is_empty, m.rows) | _any(bad_digests(m.digests.texts), m.rows)
+    for column in m.enums.values():
         bad |= column < 0
-    for digest in digests:
-        bad |= bad_digests(digest)
     return bad
+
+
+def _any(stacked: Mask, rows: int) -> Mask:
+    """Return the rows in which one of the stacked columns is marked."""
+    found = np.zeros(rows, np.bool_)
+    if stacked.any():
+        stacked.reshape(-1, rows).any(axis=0, out=found)
+    return found
 
 
 def _bad_items(m: Manifests) -> Mask:
@@ -86,26 +62,20 @@ def _bad_items(m: Manifests) -> Mask:
         (m.tools.call_ids, m.tools.call_owners),
         (m.tools.tool_names, m.tools.call_owners),
     ):
-        bad |= rows_of(owners, missing_texts(array), m.rows)
+        if len(owners):
+            bad[owners[missing_texts(array)]] = True
     return bad
 
 
 def _bad_artifacts(stack: Artifacts) -> Mask:
-    form = (stack.captures + 1) + _CAPTURES * (stack.provenances.astype(np.int16) + 1)
-    wrong = np.zeros(len(form), np.bool_)
-    for place, sha256, reason, value in stack.parts:
-        form[place] += _FORMS * present(sha256) + 2 * _FORMS * present(reason) + 4 * _FORMS * present(value)
-        if sha256.null_count != len(sha256):
-            wrong[place] |= bad_digests(texts(sha256))
-        if reason.null_count != len(reason):
-            wrong[place] |= texts(reason).is_empty
-    bad_text = bad_values(pa.chunked_array([part.value for part in stack.parts]))
-    if bad_text is not None:
-        for part in stack.parts:
-            wrong[part.place] |= pc.is_in(part.value, value_set=bad_text, skip_nulls=True).to_numpy(
-                zero_copy_only=False
-            )
-    return wrong | _bad_forms()[form]
+    form = (stack.captures + 1) + _CAPTURES * (stack.provenances + 1)
+    for place, column in enumerate((stack.sha256, stack.reason, stack.value)):
+        form = form + present(column) * np.uint8(_FORMS << place)
+    wrong: Mask = _bad_forms()[form] | bad_digests(texts(stack.sha256)) | texts(stack.reason).is_empty
+    bad = bad_values(stack.value)
+    if bad is not None:
+        wrong |= pc.is_in(stack.value, value_set=bad, skip_nulls=True).to_numpy(zero_copy_only=False)
+    return wrong
 
 
 @cache

@@ -5,9 +5,11 @@ Source: schemas/fidelity, whose order of fields this follows.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
-from typing import Any, Final
+from itertools import repeat
+from operator import add
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
@@ -15,13 +17,22 @@ import pyarrow as pa
 from workers.processing.columns.completeness import Fingerprints
 from workers.processing.columns.grade import NO_MANIFEST, grade_of
 from workers.processing.columns.judge import JudgedColumns
-from workers.processing.columns.pieces import NULL, SOME, encode_piece, integer, runs, text
+from workers.processing.columns.pieces import (
+    NULL,
+    SOME,
+    encode_piece,
+    integer,
+    moments,
+    optional_integer,
+    repeated_integer,
+    spread,
+    text,
+)
 from workers.processing.columns.reading import (
     Longs,
     Mask,
     Numbers,
     Positions,
-    coded,
     fields,
     groups,
     joint,
@@ -49,7 +60,7 @@ def encode_verdicts(judged: JudgedColumns, schema_id: int) -> list[bytes | None]
     columns = (
         _openings(judged, schema_id),
         *_ids(judged.table),
-        _times(judged.table),
+        *_times(judged.table),
         _producers(judged.table),
         *_grades(judged),
         _completeness(judged),
@@ -67,19 +78,25 @@ def _openings(judged: JudgedColumns, schema_id: int) -> Pieces:
         frame(schema_id, encode_piece({**record, "tenant": tenant or ""}, "rules", "tenant"))
         for tenant in judged.tenants.values
     ]
-    return _spread(openings, judged.tenants.codes)
+    return spread(openings, judged.tenants.codes)
 
 
 def _ids(table: pa.RecordBatch) -> tuple[Pieces, ...]:
     conversations, turns = (table.column(name) for name in ("conversation_id", "turn_id"))
-    return _spread(_LENGTHS, _sizes(conversations)), _bytes(conversations), _spread(_LENGTHS, _sizes(turns)), _bytes(turns)
+    return (
+        spread(_LENGTHS, _sizes(conversations)),
+        _bytes(conversations),
+        spread(_LENGTHS, _sizes(turns)),
+        _bytes(turns),
+    )
 
 
-def _times(table: pa.RecordBatch) -> Pieces:
-    return runs(table.num_rows, [numbers(table.column("turn_index")), _event_times(table)[0]])
+def _times(table: pa.RecordBatch) -> tuple[Pieces, ...]:
+    at, _ = event_times(table)
+    return list(map(optional_integer, table.column("turn_index").to_pylist())), *moments(at)
 
 
-def _event_times(table: pa.RecordBatch) -> tuple[Longs, Mask]:
+def event_times(table: pa.RecordBatch) -> tuple[Longs, Mask]:
     """Return the event time of each row in milliseconds, and where it is that of completion."""
     assembled, completed = (numbers(table.column(name)) for name in ("assembled_at", "completed_at"))
     return np.where(assembled.present, assembled.values, completed.values), ~assembled.present
@@ -87,15 +104,8 @@ def _event_times(table: pa.RecordBatch) -> tuple[Longs, Mask]:
 
 def _producers(table: pa.RecordBatch) -> Pieces:
     service, region, build, instance, _, _, _, path = fields(table.column("producer"))
-    columns = [coded(text) for text in (service, region, build, instance, path)]
-    completion = _event_times(table)[1].astype(np.intp)
-    keys = joint([(completion, 2), *((column.codes, len(column.values)) for column in columns)])
-    found = groups(keys)
-    pieces = [
-        _producer(bool(completion[row]), *(column.values[column.codes[row]] for column in columns))
-        for row in found.first.tolist()
-    ]
-    return _spread(pieces, found.of_row)
+    texts_held = (column.to_pylist() for column in (service, region, build, instance, path))
+    return list(map(_producer, event_times(table)[1].tolist(), *texts_held))
 
 
 @lru_cache(maxsize=_MAX_PIECES)
@@ -108,8 +118,8 @@ def _producer(completion: bool, *producer: str | None) -> bytes:
 def _grades(judged: JudgedColumns) -> tuple[Pieces, ...]:
     found = groups(judged.shapes)
     grades = [grade_of(code) for code in judged.shapes[found.first].tolist()]
-    heads = _spread([grade.head for grade in grades], found.of_row)
-    tails = _spread([grade.tail for grade in grades], found.of_row)
+    heads = spread([grade.head for grade in grades], found.of_row)
+    tails = spread([grade.tail for grade in grades], found.of_row)
     return heads, *_manifest_ids(judged), tails
 
 
@@ -122,20 +132,20 @@ def _manifest_ids(judged: JudgedColumns) -> tuple[Pieces, Pieces]:
     for row in np.flatnonzero(sizes > MAX_ID_CHARACTERS).tolist():
         ids[row] = ids[row].decode()[:MAX_ID_CHARACTERS].encode()
         sizes[row] = len(ids[row])
-    openings = _spread((*_LENGTHS_OF_SOME, NULL), np.where(graded, sizes, len(_LENGTHS_OF_SOME)))
+    openings = spread((*_LENGTHS_OF_SOME, NULL), np.where(graded, sizes, len(_LENGTHS_OF_SOME)))
     return openings, ids
 
 
 def _completeness(judged: JudgedColumns) -> Pieces:
-    return _spread([found.piece for found in judged.completeness.distinct], judged.completeness.of_row)
+    return spread([found.piece for found in judged.completeness.distinct], judged.completeness.of_row)
 
 
 def _fingerprints(fingerprints: Fingerprints) -> tuple[Pieces, ...]:
-    columns = (
+    columns: tuple[list[bytes], ...] = (
         _definitions(fingerprints),
         _counts(fingerprints),
         _models(fingerprints),
-        runs(len(fingerprints.present), [fingerprints.position]),
+        _optional_integers(fingerprints.position),
     )
     for row in np.flatnonzero(~fingerprints.present).tolist():
         columns[0][row] = NULL
@@ -146,7 +156,7 @@ def _fingerprints(fingerprints: Fingerprints) -> tuple[Pieces, ...]:
 
 def _definitions(fingerprints: Fingerprints) -> list[bytes]:
     definition, version, shape, *_ = fingerprints.texts
-    fallback = fingerprints.fallback_there + fingerprints.fallback.astype(np.intp)
+    fallback = fingerprints.fallback_there.astype(np.intp) + fingerprints.fallback
     found = groups(joint([*((text.codes, len(text.values)) for text in (definition, version, shape)), (fallback, 3)]))
     pieces = [
         SOME
@@ -159,7 +169,7 @@ def _definitions(fingerprints: Fingerprints) -> list[bytes]:
         )
         for row in found.first.tolist()
     ]
-    return _spread(pieces, found.of_row)
+    return spread(pieces, found.of_row)
 
 
 def _models(fingerprints: Fingerprints) -> list[bytes]:
@@ -173,7 +183,7 @@ def _models(fingerprints: Fingerprints) -> list[bytes]:
         )
         for row in found.first.tolist()
     ]
-    return _spread(pieces, found.of_row)
+    return spread(pieces, found.of_row)
 
 
 def _shown(ends: tuple[str, str], **values: str | bool | None) -> bytes:
@@ -191,24 +201,24 @@ _remembered_piece = lru_cache(maxsize=_MAX_PIECES)(_fingerprint_piece)
 
 def _counts(fingerprints: Fingerprints) -> list[bytes]:
     """Return the summary's depth and the counts, which stand side by side and vary from turn to turn."""
-    depth = fingerprints.depth
-    encoded = runs(len(depth.values), [depth, NULL])
+    depths = _optional_integers(fingerprints.depth)
+    encoded = [NULL] * len(depths)
     for pieces in fingerprints.counts:
-        rows, names = pieces.rows, _shown_names(pieces.names)
-        parts: list[bytes | Longs | Numbers] = [Numbers(depth.values[rows], depth.present[rows])]
-        if names is None:
-            parts.append(NULL)
-        else:
-            parts.append(SOME + (integer(len(names)) if names else b""))
-            for column, name in enumerate(names):
-                parts += [text(name), pieces.counts[:, column]]
-            parts.append(_END)
-        written = runs(len(rows), parts)
-        if len(rows) == len(encoded):
-            return written
-        for row, piece in zip(rows.tolist(), written, strict=True):
-            encoded[row] = piece
-    return encoded
+        names = _shown_names(pieces.names)
+        if names is not None:
+            for row, written in zip(pieces.rows.tolist(), _written(names, pieces.counts), strict=True):
+                encoded[row] = written
+    return list(map(add, depths, encoded))
+
+
+def _written(names: tuple[str, ...], counts: Longs) -> list[bytes]:
+    """Return each row of ``counts``, of shape (rows, names), as the field ``state_counts``."""
+    if not names:
+        return [SOME + _END] * len(counts)
+    columns: list[Iterable[bytes]] = [repeat(SOME + integer(len(names)))]
+    for name, column in zip(names, counts.T.tolist(), strict=True):
+        columns += [repeat(text(name)), map(repeated_integer, column)]
+    return list(map(b"".join, zip(*columns, repeat(_END))))
 
 
 @lru_cache(maxsize=_MAX_PIECES)
@@ -219,8 +229,11 @@ def _shown_names(names: tuple[str, ...]) -> tuple[str, ...] | None:
     return None if counts is None else tuple(count["name"] for count in counts)
 
 
-def _spread(pieces: Sequence[bytes], codes: Positions) -> list[bytes]:
-    return list(map(pieces.__getitem__, codes.tolist()))
+def _optional_integers(column: Numbers) -> list[bytes]:
+    values: Iterable[int | None] = column.values.tolist()
+    if not column.present.all():
+        values = (value if there else None for value, there in zip(values, column.present.tolist(), strict=True))
+    return list(map(optional_integer, values))
 
 
 def _bytes(array: pa.StringArray) -> list[bytes]:

@@ -129,6 +129,4 @@ def _calls(facts: dict[str, int]) -> list[dict[str, Any]]:
     forms = [
         (end, form) for end in ("input", "output") for form in ("hash", "unavailable") if facts[f"{end}_{form}"]
     ] or [("input", "value")] * facts["unmatched_call"]
-    return [
-        specimens.call(f"call{n}", tool, **{end: specimens.artifact(form)}) for n, (end, form) in enumerate(forms)
-    ]
+    return [specimens.call(f"call{n}", tool, **{end: specimens.artifact(form)}) for n, (end, form) in enumerate(forms)]
