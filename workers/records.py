@@ -52,9 +52,8 @@ class StoredRecord:
     headers: Headers = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Output:
-    """One record to publish.
+class Output(NamedTuple):
+    """One record to publish; a tuple, since one is made for every record.
 
     ``partition`` is None where the partitioner decides from the key. ``timestamp`` is in milliseconds since the epoch
     and never comes from a producer's clock. ``source_offset`` names the input record it stems from, None for outputs

@@ -51,12 +51,18 @@ class Accounts:
         topic = batch.partition.topic
         ends: Counter[End] = Counter()
         tally = Tally()
+        rows: list[int] = []
         for result in outcome.results:
             ends[result.end] += 1
             if result.rejection is not None:
                 reason = result.rejection.reason
                 self._exporter.inc(m.DEAD_LETTERS, topic, reason, CATALOGUE[reason].reason_class)
-            tally.counts.update(result.tally.counts)
+            if result.tally is not None:
+                tally.counts.update(result.tally.counts)
+            if result.row is not None:
+                rows.append(result.row)
+        if outcome.column_tally is not None:
+            tally.counts.update(outcome.column_tally(rows).counts)
         self._exporter.apply(tally)
         self._exporter.inc(m.RECORDS_RECEIVED, topic, n=len(batch.records))
         for end, n in ends.items():

@@ -15,7 +15,7 @@ from workers.agents.halt import SLOW_SECONDS, Backoff, Halt, Holds
 from workers.errors import UnreachableError, first_frame
 from workers.metrics.labels import HaltReason, Stage
 from workers.outputs.publisher import Publisher, Refusal, RefusalKind
-from workers.processing.outcome import BatchOutcome, End, RecordResult, rejected
+from workers.processing.outcome import BatchOutcome, End, RecordResult
 from workers.reasons import Reason, Rejection
 from workers.records import Output, Partition, RawRecord
 from workers.transport.batch import RecordBatch
@@ -191,8 +191,8 @@ class Lane:
         truncate = result.rejection is not None
         rejection = result.rejection or Rejection(reason, "output")
         letter = self._processor.letter(result.record, rejection, truncate=truncate)
-        changed = rejected(result.record, rejection)
-        result.end, result.outputs, result.rejection, result.tally = End.DLQ, (letter,), rejection, changed.tally
+        result.end, result.outputs, result.rejection = End.DLQ, (letter,), rejection
+        result.tally = result.row = None
         return letter
 
     def _why_halted(self, outcome: BatchOutcome, refusal: Refusal) -> tuple[HaltReason, str]:

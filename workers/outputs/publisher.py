@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, Protocol
@@ -17,6 +17,7 @@ from aiokafka.errors import (
     RecordTooLargeError,
     TopicAuthorizationFailedError,
 )
+from aiokafka.producer.message_accumulator import BatchBuilder
 
 from workers.metrics import catalogue as m
 from workers.metrics.exporter import Exporter
@@ -74,7 +75,10 @@ def _classify(error: BaseException) -> RefusalKind:
 
 
 class Publisher:
-    """Sends outputs in order through an idempotent producer."""
+    """Sends outputs in order through an idempotent producer.
+
+    They travel by the batch: a future for each record would cost more than the record.
+    """
 
     def __init__(self, producer: Callable[[], RenewableProducer], exporter: Exporter) -> None:
         """Publish through what ``producer`` returns: asked anew each time, since it exists only after the start."""
@@ -84,16 +88,19 @@ class Publisher:
     async def publish(self, outputs: Sequence[Output]) -> list[Refusal]:
         """Send ``outputs`` and wait for every acknowledgement.
 
-        Returns what was not written, in the order given. Behind the first refusal of a partition everything sent to
-        that partition is returned as refused too, even where the brokers took it: sending it again, in order, keeps a
-        later value of a key later.
+        Returns what was not written, topic and partition after each other, each in the order given. Behind the first
+        refusal of a partition everything sent to that partition is returned as refused too, even where the brokers
+        took it: sending it again, in order, keeps a later value of a key later.
         """
         producer = self._producer()
         client = producer.client
-        pending = [(output, await self._send(client, output)) for output in outputs]
-        results = await asyncio.gather(*(sent for _, sent in pending), return_exceptions=True)
-        self._count(outputs, results)
-        refusals = list(_refusals(outputs, results))
+        sent = [
+            sending
+            for target, run in _by_target(outputs).items()
+            for sending in await self._send_run(client, target, run)
+        ]
+        await asyncio.gather(*(future for _, future in sent), return_exceptions=True)
+        refusals = self._refusals(sent)
         if refusals:
             # The sequence numbers of what failed are spent: the broker would refuse all that follows.
             await self._renew(producer, client)
@@ -105,47 +112,74 @@ class Publisher:
         except KafkaError as error:
             log.warning("cannot renew the producer (%s); the next try does", type(error).__name__)
 
-    def _count(self, outputs: Iterable[Output], results: Iterable[object]) -> None:
-        for output, result in zip(outputs, results, strict=True):
-            if isinstance(result, Exception):
-                self._exporter.inc(m.PRODUCER_ERRORS, output.topic, _METRIC_REASON[_classify(result)])
+    async def _send_run(self, client: AIOKafkaProducer, target: Target, run: list[Output]) -> list[Sending]:
+        topic, partition = target
+        if partition is None:
+            return [([output], await _attempt(_send_alone(client, output))) for output in run]
+        sendings: list[Sending] = []
+        batch, held = client.create_batch(), 0
+        for n, output in enumerate(run):
+            if _append(batch, output):
+                continue
+            sendings.append((run[held:n], await _attempt(client.send_batch(batch, topic, partition=partition))))
+            batch, held = client.create_batch(), n
+            _append(batch, output)
+        sendings.append((run[held:], await _attempt(client.send_batch(batch, topic, partition=partition))))
+        return sendings
 
-    async def _send(self, client: AIOKafkaProducer, output: Output) -> asyncio.Future[object]:
-        try:
-            if output.key is None and output.value is None:
-                return await _send_empty(client, output)
-            future: asyncio.Future[object] = await client.send(
-                output.topic,
-                value=output.value,
-                key=output.key,
-                partition=output.partition,
-                timestamp_ms=output.timestamp,
-                headers=list(output.headers),
-            )
-        except KafkaError as error:
-            future = asyncio.get_running_loop().create_future()
-            future.set_exception(error)
-        return future
+    def _refusals(self, sent: Iterable[Sending]) -> list[Refusal]:
+        broken: dict[Target, str] = {}
+        refusals: list[Refusal] = []
+        for run, future in sent:
+            target = (run[0].topic, run[0].partition)
+            error = future.exception()
+            if error is not None:
+                kind, cause = _classify(error), type(error).__name__
+                self._exporter.inc(m.PRODUCER_ERRORS, target[0], _METRIC_REASON[kind], n=len(run))
+                broken.setdefault(target, cause)
+                refusals.extend(Refusal(output, kind, cause) for output in run)
+            elif target in broken:
+                refusals.extend(Refusal(output, RefusalKind.UNREACHABLE, broken[target]) for output in run)
+        return refusals
 
 
-async def _send_empty(client: AIOKafkaProducer, output: Output) -> asyncio.Future[object]:
-    """Send a record without key and value, such as the letter of one: ``send`` refuses it, a batch takes it."""
-    batch = client.create_batch()
-    batch.append(timestamp=output.timestamp, key=None, value=None, headers=list(output.headers))
-    future: asyncio.Future[object] = await client.send_batch(batch, output.topic, partition=output.partition)
+Target = tuple[str, int | None]
+"""A topic and a partition; None where the partitioner decides."""
+
+Sending = tuple[list[Output], asyncio.Future[object]]
+"""Outputs that travel in one batch, and its acknowledgement."""
+
+
+def _by_target(outputs: Iterable[Output]) -> dict[Target, list[Output]]:
+    runs: dict[Target, list[Output]] = {}
+    for output in outputs:
+        target = (output.topic, output.partition)
+        run = runs.get(target)
+        if run is None:
+            runs[target] = [output]
+        else:
+            run.append(output)
+    return runs
+
+
+def _append(batch: BatchBuilder, output: Output) -> bool:
+    """Add ``output``; False when ``batch`` is full. An empty batch takes any, however large: the broker judges it."""
+    added = batch.append(timestamp=output.timestamp, key=output.key, value=output.value, headers=list(output.headers))
+    return added is not None
+
+
+async def _send_alone(client: AIOKafkaProducer, output: Output) -> asyncio.Future[object]:
+    future: asyncio.Future[object] = await client.send(
+        output.topic, value=output.value, key=output.key, timestamp_ms=output.timestamp, headers=list(output.headers)
+    )
     return future
 
 
-def _refusals(outputs: Iterable[Output], results: Sequence[object]) -> Iterable[Refusal]:
-    broken: dict[tuple[str, int | None], Refusal] = {}
-    for output, result in zip(outputs, results, strict=True):
-        target = (output.topic, output.partition)
-        if isinstance(result, asyncio.CancelledError):
-            raise result
-        if isinstance(result, BaseException):
-            refusal = Refusal(output, _classify(result), type(result).__name__)
-            broken.setdefault(target, refusal)
-            yield refusal
-        elif target in broken:
-            first = broken[target]
-            yield Refusal(output, RefusalKind.UNREACHABLE, first.cause)
+async def _attempt(sending: Awaitable[asyncio.Future[object]]) -> asyncio.Future[object]:
+    """Return the acknowledgement to come; a record that cannot even be queued is a failed one."""
+    try:
+        return await sending
+    except KafkaError as error:
+        future: asyncio.Future[object] = asyncio.get_running_loop().create_future()
+        future.set_exception(error)
+        return future
