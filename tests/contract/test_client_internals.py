@@ -38,7 +38,7 @@ from mode.threads import ServiceThread
 
 from workers.transport.driver import Transport
 
-PINS = {"faust-streaming": "0.15.", "mode-streaming": "0.", "aiokafka": "0.14."}
+PINS = {"faust-streaming": "0.15.", "mode-streaming": "0.7.", "aiokafka": "0.14."}
 
 
 def parameters(function: Callable[..., Any]) -> list[str]:
