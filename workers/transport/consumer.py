@@ -7,7 +7,7 @@ import logging
 from collections.abc import Coroutine
 from contextlib import suppress
 from time import monotonic
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from aiokafka.errors import ConsumerStoppedError, KafkaError
 from faust.transport.drivers import aiokafka as driver
@@ -22,13 +22,11 @@ from workers.transport.batch import RecordBatch
 from workers.transport.fetch import Chunk, FetchProblem, Limits, Trouble
 from workers.transport.observer import TransportObserver
 from workers.transport.offsets import PartitionTracker
+from workers.transport.options import TransportOptions
 from workers.transport.salvage import Unreadable
 from workers.transport.schema import message_of
 from workers.transport.status import PartitionStatus
 from workers.transport.thread import BatchConsumerThread
-
-if TYPE_CHECKING:
-    from workers.transport.options import TransportOptions
 
 log = logging.getLogger(__name__)
 
