@@ -42,10 +42,7 @@ def count_records(bootstrap_servers: str, topic: str) -> int:
     """Return the sum of the end offsets of ``topic``."""
     with _consumer(bootstrap_servers) as consumer:
         partitions = consumer.list_topics(topic, timeout=_TIMEOUT_S).topics[topic].partitions
-        return sum(
-            consumer.get_watermark_offsets(TopicPartition(topic, number), timeout=_TIMEOUT_S)[1]
-            for number in partitions
-        )
+        return sum(_end(consumer, TopicPartition(topic, number)) for number in partitions)
 
 
 def committed_and_end(bootstrap_servers: str, group: str, topics: list[str]) -> dict[tuple[str, int], tuple[int, int]]:
@@ -94,8 +91,8 @@ def _end(consumer: Consumer, partition: TopicPartition) -> int:
     while True:
         try:
             _, end = consumer.get_watermark_offsets(partition, timeout=_TIMEOUT_S)
-        except KafkaException as error:  # such as NOT_LEADER_FOR_PARTITION: the topic is new
-            if not error.args[0].retriable() or time.monotonic() > deadline:
+        except KafkaException as error:  # the topic is new, and its broker not yet told
+            if error.args[0].code() != KafkaError.NOT_LEADER_FOR_PARTITION or time.monotonic() > deadline:
                 raise
         else:
             return int(end)

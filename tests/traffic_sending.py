@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import partial
 from types import TracebackType
 from typing import Self
 
 from accounting import Books, Source
-from confluent_kafka import KafkaError, Message, Producer
+from confluent_kafka import KafkaError, KafkaException, Producer
+from confluent_kafka import Message as Delivered
 
+from workers.testing.kafka_io import Message
 from workers.testing.traffic import GeneratedRecord
 
 _TIMEOUT_S = 60.0
@@ -33,18 +35,11 @@ class Traffic:
         self._failure: BaseException | None = None
         self._thread = threading.Thread(target=self._run, args=(bootstrap_servers, records, rate))
 
-    @property
-    def flows(self) -> bool:
-        """Whether there is more to come."""
-        return self._thread.is_alive()
-
-    def stop(self) -> None:
-        """Send no more, and wait until all that was sent is acknowledged."""
+    def stop_after(self, records: int) -> None:
+        """Send until at least ``records`` are acknowledged, then no more, and wait for what is on its way."""
+        while self._thread.is_alive() and len(self.books.sent) < records:
+            self._thread.join(0.1)
         self._stop.set()
-        self.join()
-
-    def join(self) -> None:
-        """Wait until everything is sent and acknowledged."""
         self._thread.join()
         if self._failure is not None:
             raise self._failure
@@ -66,34 +61,25 @@ class Traffic:
             self._failure = error
 
 
-def _send(
-    bootstrap_servers: str, records: Iterable[GeneratedRecord], books: Books, rate: float, stop: threading.Event
-) -> None:
-    producer = Producer(
-        {
-            "bootstrap.servers": bootstrap_servers,
-            "partitioner": "murmur2_random",
-            "enable.idempotence": True,
-            "compression.type": "lz4",
-            "linger.ms": 10,
-            "message.max.bytes": 2 << 20,
-            "log_level": 0,
-        }
-    )
-    failures: list[KafkaError] = []
-    started = time.monotonic()
-    for number, record in enumerate(records):
-        if rate and (wait := started + number / rate - time.monotonic()) > 0:
-            stop.wait(wait)
-        if stop.is_set() or failures:
-            break
-        _queue(producer, record, partial(_acknowledged, books, record, failures))
-    left = producer.flush(_TIMEOUT_S)
-    if failures or left:
-        raise RuntimeError(f"Kafka refused records ({failures[:1]}), {left} are not acknowledged")
+def settings(bootstrap_servers: str) -> dict[str, str | int | bool]:
+    """Return the settings of a well-behaved producer on librdkafka."""
+    return {
+        "bootstrap.servers": bootstrap_servers,
+        "partitioner": "murmur2_random",
+        "enable.idempotence": True,
+        "compression.type": "lz4",
+        "linger.ms": 10,
+        "message.max.bytes": 2 << 20,
+        "log_level": 0,
+    }
 
 
-def _queue(producer: Producer, record: GeneratedRecord, acknowledged: object) -> None:
+def queue(producer: Producer, record: GeneratedRecord, books: Books) -> None:
+    """Give ``record`` to ``producer``; once acknowledged it stands in ``books``.
+
+    Raises:
+        KafkaException: Kafka refused this record, or one before it.
+    """
     while True:
         try:
             producer.produce(
@@ -101,7 +87,7 @@ def _queue(producer: Producer, record: GeneratedRecord, acknowledged: object) ->
                 value=record.value,
                 key=record.key,
                 headers=list(record.headers),
-                on_delivery=acknowledged,  # type: ignore[arg-type]
+                on_delivery=partial(_acknowledged, books, record),
             )
         except BufferError:
             producer.poll(1)
@@ -110,14 +96,58 @@ def _queue(producer: Producer, record: GeneratedRecord, acknowledged: object) ->
             return
 
 
-def _acknowledged(
-    books: Books, record: GeneratedRecord, failures: list[KafkaError], error: KafkaError | None, message: Message
+def _send(
+    bootstrap_servers: str, records: Iterable[GeneratedRecord], books: Books, rate: float, stop: threading.Event
 ) -> None:
+    producer = Producer(settings(bootstrap_servers))
+    started = time.monotonic()
+    for number, record in enumerate(records):
+        if rate and (wait := started + number / rate - time.monotonic()) > 0:
+            stop.wait(wait)
+        if stop.is_set():
+            break
+        queue(producer, record, books)
+    left = producer.flush(_TIMEOUT_S)
+    assert not left, f"{left} records are not acknowledged"
+
+
+def send_messages(bootstrap_servers: str, topic: str, messages: Sequence[Message]) -> list[Source]:
+    """Send ``messages`` in order and return where each lies; any of them may lack key, value or both.
+
+    Raises:
+        KafkaException: Kafka refused one.
+    """
+    producer = Producer(settings(bootstrap_servers))
+    sources: dict[int, Source] = {}
+    for number, message in enumerate(messages):
+        producer.produce(
+            topic,
+            value=message.value,
+            key=message.key,
+            headers=list(message.headers),
+            partition=-1 if message.partition is None else message.partition,
+            timestamp=message.timestamp or 0,
+            on_delivery=partial(_delivered, sources, number),
+        )
+        producer.poll(0)
+    left = producer.flush(_TIMEOUT_S)
+    assert not left, f"{left} records are not acknowledged"
+    return [sources[number] for number in range(len(messages))]
+
+
+def _acknowledged(books: Books, record: GeneratedRecord, error: KafkaError | None, delivered: Delivered) -> None:
+    books.add(_place(error, delivered), record)
+
+
+def _delivered(sources: dict[int, Source], number: int, error: KafkaError | None, delivered: Delivered) -> None:
+    sources[number] = _place(error, delivered)
+
+
+def _place(error: KafkaError | None, delivered: Delivered) -> Source:
     if error is not None:
-        failures.append(error)
-        return
-    topic, partition, offset = message.topic(), message.partition(), message.offset()
+        raise KafkaException(error)
+    topic, partition, offset = delivered.topic(), delivered.partition(), delivered.offset()
     assert topic is not None
     assert partition is not None
     assert offset is not None
-    books.add(Source(topic, partition, offset), record)
+    return Source(topic, partition, offset)

@@ -8,15 +8,17 @@ import signal
 import subprocess
 import sys
 import time
-import urllib.error
-import urllib.request
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from http import HTTPStatus
+from http.client import HTTPConnection
 from pathlib import Path
 from types import TracebackType
+from typing import Self
 
 from prometheus_client.parser import text_string_to_metric_families
 
 PATIENCE_S = 60.0
+COMMAND = (sys.executable, "-c", "from workers.cli import main; main()", "worker")
 
 
 def wait_until(condition: Callable[[], bool], what: str, patience_s: float = PATIENCE_S) -> None:
@@ -32,9 +34,16 @@ class WorkerProcess:
     """One ``engram-stream worker``; use it as a context manager, and nothing of it is left."""
 
     def __init__(
-        self, bootstrap_servers: str, prefix: str, folder: Path, name: str = "worker", **settings: object
+        self,
+        bootstrap_servers: str,
+        prefix: str,
+        folder: Path,
+        name: str = "worker",
+        command: Sequence[str] = COMMAND,
+        **settings: object,
     ) -> None:
         """Prepare a worker of the topics under ``prefix``; ``settings`` are keys like ``worker__drain_deadline``."""
+        self._command = command
         self.group = f"{prefix}group"
         self._log_path = folder / f"{name}.log"
         self._environment = {
@@ -47,8 +56,9 @@ class WorkerProcess:
             **{f"ENGRAM_{key.upper()}": str(value) for key, value in settings.items()},
         }
         self._process: subprocess.Popen[bytes] | None = None
+        self._started_at = 0
 
-    def __enter__(self) -> WorkerProcess:
+    def __enter__(self) -> Self:
         self.start()
         return self
 
@@ -62,9 +72,10 @@ class WorkerProcess:
 
     def start(self) -> None:
         """Start the process, again if it has ended."""
+        self._started_at = len(self.log())
         with self._log_path.open("ab") as log:
             self._process = subprocess.Popen(
-                [sys.executable, "-c", "from workers.cli import main; main()", "worker"],
+                self._command,
                 env=self._environment,
                 stdout=log,
                 stderr=subprocess.STDOUT,
@@ -82,21 +93,33 @@ class WorkerProcess:
 
     @property
     def address(self) -> str | None:
-        """Where the worker of the last start answers probes, None until it does."""
-        found = re.findall(r"probes and metrics on (http://\S+)", self.log())
-        return found[-1] if found else None
+        """Host and port where the worker of the last start answers probes, None until it does."""
+        found = re.search(r"probes and metrics on http://(\S+)\n", self.log()[self._started_at :])
+        return found.group(1) if found else None
 
     def probe(self, path: str) -> int | None:
         """Return the status of a probe, None when there is no answer."""
-        if self.address is None:
-            return None
         try:
-            with urllib.request.urlopen(self.address + path, timeout=5) as answer:
-                return int(answer.status)
-        except urllib.error.HTTPError as error:
-            return error.code
+            return self._get(path)[0]
         except OSError:
             return None
+
+    def scrape(self) -> str:
+        """Return what the worker exports, as text."""
+        status, text = self._get("/metrics")
+        assert status == HTTPStatus.OK
+        return text
+
+    def _get(self, path: str) -> tuple[int, str]:
+        if self.address is None:
+            raise ConnectionError("the worker does not answer yet")
+        connection = HTTPConnection(self.address, timeout=10)
+        try:
+            connection.request("GET", path)
+            answer = connection.getresponse()
+            return answer.status, answer.read().decode()
+        finally:
+            connection.close()
 
     def is_ready(self) -> bool:
         """Whether the worker answers that it is ready."""
@@ -121,12 +144,9 @@ class WorkerProcess:
 
     def series(self, name: str) -> Mapping[frozenset[tuple[str, str]], float]:
         """Return the series of ``name`` by their labels."""
-        assert self.address is not None, "the worker does not answer yet"
-        with urllib.request.urlopen(self.address + "/metrics", timeout=10) as answer:
-            text = answer.read().decode()
         return {
             frozenset(sample.labels.items()): sample.value
-            for family in text_string_to_metric_families(text)
+            for family in text_string_to_metric_families(self.scrape())
             for sample in family.samples
             if sample.name == name
         }

@@ -94,7 +94,7 @@ class KafkaSettings(Section):
     )
     client_rack: str | None = Field(None, min_length=1, description="Rack or zone, to fetch from the nearest replica.")
     isolation_level: Literal["read_uncommitted", "read_committed"] = Field(
-        "read_uncommitted", description="Whether records of open and aborted transactions are read."
+        "read_committed", description="Whether records of open and aborted transactions are read."
     )
     security_protocol: Literal["PLAINTEXT", "SSL", "SASL_SSL", "SASL_PLAINTEXT"] = Field(
         "PLAINTEXT", description="Protocol of the brokers' listener."

@@ -35,10 +35,11 @@ from faust.transport.drivers import aiokafka as driver
 from faust.types import ConsumerMessage
 from mode import Service
 from mode.threads import ServiceThread
+from mode.worker import Worker as ModeWorker
 
 from workers.transport.driver import Transport
 
-PINS = {"faust-streaming": "0.15.", "mode-streaming": "0.", "aiokafka": "0.14."}
+PINS = {"faust-streaming": "0.15.", "mode-streaming": "0.7.", "aiokafka": "0.14."}
 
 
 def parameters(function: Callable[..., Any]) -> list[str]:
@@ -81,6 +82,8 @@ CALLED: list[tuple[Any, str, list[str]]] = [
     (driver.AIOKafkaConsumerThread, "_ensure_consumer", []),
     (driver.Producer, "_ensure_producer", []),
     (driver.Producer, "_new_producer", ["transactional_id"]),
+    (ModeWorker, "_schedule_shutdown", ["signal"]),
+    (ModeWorker, "execute_from_commandline", []),
     (BaseConsumer, "stop_flow", []),
     (App, "create_event", ["key", "value", "headers", "message"]),
     (Service, "wait_first", ["coros", "timeout"]),
@@ -114,6 +117,7 @@ ATTRIBUTES: list[tuple[type, list[str]]] = [
     (ThreadDelegateConsumer, ["_thread"]),
     (driver.AIOKafkaConsumerThread, ["_consumer"]),
     (driver.Producer, ["_producer"]),
+    (ModeWorker, ["_signal_stop_time"]),
     (ServiceThread, ["thread_loop"]),
     (Service, ["_stopped", "_started", "_crashed"]),
     (aiokafka.AIOKafkaConsumer, ["_fetcher", "_coordinator", "_client", "_closed"]),

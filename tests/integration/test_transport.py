@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import time
+from typing import Any
+
 import pytest
-from aiokafka import AIOKafkaProducer
+from aiokafka import AIOKafkaProducer, TopicPartition
 from aiokafka.errors import RequestTimedOutError
 from transport_faults import produce_one_batch
 from transport_harness import (
@@ -22,7 +25,7 @@ from workers.records import Partition
 from workers.testing.kafka_io import Message, end_offsets, produce, read_to_end
 from workers.testing.kafka_topics import TopicFactory
 from workers.transport.batch import RecordBatch
-from workers.transport.fetch import Chunk
+from workers.transport.fetch import Chunk, ChunkReader, FetchProblem, Trouble
 from workers.transport.observer import HaltCause
 from workers.transport.thread import BatchConsumerThread
 
@@ -361,3 +364,26 @@ async def test_a_partition_with_room_again_does_not_wait_for_an_idle_one(kafka_t
         await until(lambda: len(run.records) > 0, "the first batch")
         # Forty batches, one at a time: waiting out one idle fetch for each would take forty seconds.
         await until(lambda: all_committed(kafka, group, topic), "everything committed", 10.0)
+
+
+async def test_a_partition_that_is_refused_is_tried_again_every_second_while_the_others_go_on(
+    kafka_topics: TopicFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kafka, group = kafka_topics.bootstrap_servers, kafka_topics.group_id("refused")
+    topic = kafka_topics.create_plain("in", partitions=2)
+    await fill(kafka, topic, 2000, 2)
+    tries: list[float] = []
+    read = ChunkReader.read
+
+    def refuse(reader: ChunkReader, tp: TopicPartition, *rest: Any) -> tuple[Chunk | None, FetchProblem | None]:
+        if tp.partition == 0 or len(tries) == 3:
+            return read(reader, tp, *rest)
+        tries.append(time.monotonic())
+        return None, FetchProblem(Trouble.REFUSED, 0, "TopicAuthorizationFailedError")
+
+    monkeypatch.setattr(ChunkReader, "read", refuse)
+    async with running(kafka, group, topic, max_records=50) as run:
+        await until(lambda: len(run.offsets(Partition(topic, 0))) == 1000, "the other partition is done")
+        await until(lambda: all_committed(kafka, group, topic), "everything committed")
+        assert run.offsets(Partition(topic, 1)) == list(range(1000))
+        assert tries[2] - tries[0] >= 2.0

@@ -30,8 +30,7 @@ from workers.serde.encoder import Encoder
 from workers.serde.records import RecordDecoder
 from workers.serde.registry import SchemaRegistry, output_id
 from workers.serde.resolver import CachingResolver
-from workers.serde.schemas import latest, load, load_ids
-from workers.serde.wire_format import SchemaRef
+from workers.serde.schemas import load
 from workers.topic_catalogue import find_topic, topic_name
 from workers.transport.app import BatchApp
 from workers.transport.connection import client_options
@@ -66,8 +65,11 @@ class Services:
             name: CachingResolver(registry, name, settings.serde.limits_of(name))
             for name in (*INPUTS, "producer-paths")
         }
+        self._decoders = {
+            name: RecordDecoder(resolver, settings.serde.limits_of(name)) for name, resolver in self._resolvers.items()
+        }
         self.paths = PathTable(
-            self.topic("producer-paths"), lambda: client_options(settings.kafka), self._decoder("producer-paths")
+            self.topic("producer-paths"), lambda: client_options(settings.kafka), self._decoders["producer-paths"]
         )
 
     @property
@@ -106,6 +108,9 @@ class Services:
                 "See `engram-stream topics plan`."
             )
         encoders = {name: await self._encoder(name) for name in ("fidelity", "alerts", "producer-paths")}
+        if self._settings.serde.bare_avro:
+            for name in INPUTS:
+                self._decoders[name].bare_schema = await output_id(self._registry, name)
         await self.paths.start()
         self._prepared.set_result(
             (
@@ -168,13 +173,9 @@ class Services:
                 self.topic(letters_topic.name), letters_topic.max_message_bytes, self._worker, policy.version
             )
 
-        bare = load_ids()[name][latest(name)].id if self._settings.serde.bare_avro else None
         return Pipeline(
-            partition, self._decoder(name, bare), openers[name], letters, self.take_in_policy, self._accounts
+            partition, self._decoders[name], openers[name], letters, self.take_in_policy, self._accounts
         )
-
-    def _decoder(self, name: str, bare_schema: SchemaRef | None = None) -> RecordDecoder:
-        return RecordDecoder(self._resolvers[name], self._settings.serde.limits_of(name), bare_schema)
 
     async def _open_turns(self, partition: Partition) -> Judge:
         verdicts, paths = await asyncio.shield(self._prepared)

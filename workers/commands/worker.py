@@ -3,16 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
-import os
 import sys
-import threading
-from functools import partial
 from typing import Final
 
 import click
-import faust
 from aiokafka.admin import AIOKafkaAdminClient
 
 from workers.app import build_app
@@ -20,11 +15,9 @@ from workers.commands.options import settings_options
 from workers.config import Settings
 from workers.errors import ConfigurationError
 from workers.transport.connection import client_options, explained
-from workers.transport.status import ExitCode
+from workers.transport.process import BatchWorker
 
 EXIT_FATAL_CONFIGURATION: Final = 4
-GRACE_SECONDS: Final = 5.0
-"""Time after the drain deadline in which the process must be gone."""
 
 
 @click.command()
@@ -41,15 +34,9 @@ def command(settings: Settings) -> None:
     except ConfigurationError as error:
         click.echo(f"engram-stream worker: {error}", err=True)
         sys.exit(EXIT_FATAL_CONFIGURATION)
-    worker = faust.Worker(app, loglevel=settings.log.level, override_logging=False, quiet=True, redirect_stdouts=False)
-    worker.spinner = None
-    app.on_before_shutdown.connect(
-        partial(_exit_hard_after, settings.worker.drain_deadline + GRACE_SECONDS), weak=False
-    )
-    with contextlib.suppress(SystemExit):
-        worker.execute_from_commandline()
+    crashed = BatchWorker(app, on_stop_signal=runtime.drain, loglevel=settings.log.level).run()
     logging.shutdown()
-    sys.exit(EXIT_FATAL_CONFIGURATION if runtime.fatal is not None else app.exit_code)
+    sys.exit(EXIT_FATAL_CONFIGURATION if runtime.fatal is not None else crashed or app.exit_code)
 
 
 async def _check_connection(settings: Settings) -> None:
@@ -60,10 +47,3 @@ async def _check_connection(settings: Settings) -> None:
             await admin.start()
         finally:
             await admin.close()
-
-
-async def _exit_hard_after(seconds: float, *_: object, **__: object) -> None:
-    """End the process in ``seconds`` if it is still there: a hung broker must not keep a stopped worker alive."""
-    timer = threading.Timer(seconds, os._exit, (int(ExitCode.WORK_ABANDONED),))
-    timer.daemon = True
-    timer.start()

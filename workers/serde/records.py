@@ -32,11 +32,12 @@ class RecordDecoder:
     def __init__(self, resolver: CachingResolver, limits: Limits, bare_schema: SchemaRef | None = None) -> None:
         self._resolver = resolver
         self._limits = limits
-        self._bare_schema = bare_schema
+        self.bare_schema = bare_schema
+        """Schema of values that carry no frame at all; None where every value must have one."""
 
     def frames(self, records: Iterable[RawRecord]) -> list[Parsed]:
         """Split each value into schema reference and payload, without asking anyone."""
-        return [parse(record, self._limits, bare_schema=self._bare_schema) for record in records]
+        return [parse(record, self._limits, bare_schema=self.bare_schema) for record in records]
 
     async def writers(self, parsed: Sequence[Parsed]) -> dict[SchemaRef, WriterSchema | Rejection]:
         """Return the admitted schema, or the rejection, of every reference in ``parsed``.

@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Coroutine
+from contextlib import suppress
 from time import monotonic
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from aiokafka.errors import ConsumerStoppedError, KafkaError
 from faust.transport.drivers import aiokafka as driver
-from faust.types import TP, ConsumerMessage, Message
+from faust.types import TP, Message
 from faust.types.transports import TPorTopicSet
 from mode import Service, ServiceT
 
@@ -21,12 +22,11 @@ from workers.transport.batch import RecordBatch
 from workers.transport.fetch import Chunk, FetchProblem, Limits, Trouble
 from workers.transport.observer import TransportObserver
 from workers.transport.offsets import PartitionTracker
+from workers.transport.options import TransportOptions
 from workers.transport.salvage import Unreadable
+from workers.transport.schema import message_of
 from workers.transport.status import PartitionStatus
 from workers.transport.thread import BatchConsumerThread
-
-if TYPE_CHECKING:
-    from workers.transport.options import TransportOptions
 
 log = logging.getLogger(__name__)
 
@@ -60,7 +60,7 @@ class BatchConsumer(driver.Consumer):
         self.abandoned_at_shutdown = 0
         self._partitions = AssignedPartitions(self.options, self.observer)
         self._assigned_at = 0.0
-        self._refused: set[Partition] = set()
+        self._retry_at: dict[Partition, float] = {}
         self._stop_drained = False
         self._epoch = 0
         self._turn = 0
@@ -91,14 +91,8 @@ class BatchConsumer(driver.Consumer):
         """Return the state of every assigned partition."""
         stable = self.options.isolation_level == "read_committed"
         partitions = sorted(Partition(*tp) for tp in self._active_partitions | self._paused_partitions)
-        return [
-            self._partitions.status(
-                partition,
-                seen_end=self._thread.last_seen_end(partition, stable=stable),
-                since=self._assigned_at,
-            )
-            for partition in partitions
-        ]
+        ends = {p: self._thread.last_seen_end(p, stable=stable) for p in partitions}
+        return [self._partitions.status(p, seen_end=end, since=self._assigned_at) for p, end in ends.items()]
 
     def hold(self, partition: Partition, reason: str) -> None:
         """Fetch no more of ``partition``: its lane stands still on purpose, for ``reason`` (a short word, no data)."""
@@ -117,15 +111,14 @@ class BatchConsumer(driver.Consumer):
             KafkaError: the partition has just left this worker.
         """
         halt, tracker = self._partitions.halted.get(partition), self._partitions.trackers.get(partition)
+        name = f"{partition.topic}/{partition.number}"
         if halt is None or tracker is None:
-            raise ValueError(f"{partition.topic}/{partition.number} is not halted on this worker")
+            raise ValueError(f"{name} is not halted on this worker")
         if offset < halt.offset:
-            raise ValueError(
-                f"{partition.topic}/{partition.number} is halted at {halt.offset}, cannot resume at {offset}"
-            )
+            raise ValueError(f"{name} is halted at {halt.offset}, cannot resume at {offset}")
         await self._on_thread(self._thread.seek_to(partition, offset))
         tracker.skip_to(offset, monotonic())
-        del self._partitions.halted[partition]
+        self._partitions.halted.pop(partition, None)
         self._make_room()
 
     # -- reading -------------------------------------------------------------------------------------------------
@@ -143,7 +136,7 @@ class BatchConsumer(driver.Consumer):
 
     async def _wait_for_flow(self) -> None:
         # A member that left the group because it did not poll joins again only once it polls.
-        await self._on_thread(self._touch())
+        await self._on_thread(self._thread.poll())
         await self.wait_first(self.can_resume_flow.wait(), timeout=POLL_SECONDS)
 
     async def _fetch_once(self) -> None:
@@ -166,7 +159,9 @@ class BatchConsumer(driver.Consumer):
         await asyncio.sleep(0)
 
     def _ready(self) -> list[Partition]:
-        ready = [p for tp in self._active_partitions if self._partitions.has_room(p := Partition(*tp))]
+        now = monotonic()
+        partitions = (Partition(*tp) for tp in self._active_partitions)
+        ready = [p for p in partitions if self._partitions.has_room(p) and self._retry_at.get(p, now) <= now]
         self._turn += 1
         first = self._turn % len(ready) if ready else 0
         return ready[first:] + ready[:first]
@@ -174,12 +169,9 @@ class BatchConsumer(driver.Consumer):
     async def _wait_for_room(self) -> None:
         if all(self._partitions.is_stopped(Partition(*tp)) for tp in self._active_partitions):
             # Standing still on purpose must not cost the membership: the client counts polls.
-            await self._on_thread(self._touch())
+            await self._on_thread(self._thread.poll())
         self._room.clear()
         await self.wait_first(self._room.wait(), self.suspend_flow.wait(), timeout=POLL_SECONDS)
-
-    async def _touch(self) -> None:
-        self._thread.touch()
 
     def _make_room(self) -> None:
         self._room.set()
@@ -193,7 +185,7 @@ class BatchConsumer(driver.Consumer):
         if not self._is_current(generation):
             self.observer.on_stale(partition, len(chunk.records))
             return
-        self._refused.discard(partition)
+        self._retry_at.pop(partition, None)
         now = monotonic()
         tracker = self._partitions.begin_at(partition, chunk.start, committed=None, now=now)
         if chunk.start != tracker.read_to:
@@ -211,23 +203,7 @@ class BatchConsumer(driver.Consumer):
         batch = RecordBatch(partition, generation, chunk.start, chunk.next, chunk.records, chunk.nbytes, self._complete)
         tracker.deliver(batch, monotonic())
         self.observer.on_fetched(partition, len(chunk.records), chunk.nbytes)
-        await self.callback(
-            ConsumerMessage(
-                partition.topic,
-                partition.number,
-                chunk.start,
-                chunk.records[0].timestamp / 1000,
-                chunk.records[0].timestamp_type,
-                headers=None,
-                key=None,
-                value=batch,  # type: ignore[arg-type]
-                checksum=None,
-                serialized_key_size=0,
-                serialized_value_size=chunk.nbytes,
-                tp=TP(*partition),
-                generation_id=generation,
-            )
-        )
+        await self.callback(message_of(batch))
 
     async def _handle_problem(self, partition: Partition, problem: FetchProblem) -> None:
         match problem.trouble:
@@ -235,21 +211,18 @@ class BatchConsumer(driver.Consumer):
                 self._halt(partition, problem.unreadable, problem.error)
             case Trouble.OUT_OF_RANGE | Trouble.NO_OFFSET:
                 await self._reposition(partition, problem.offset)
-            case Trouble.REFUSED if partition not in self._refused:
-                self._refused.add(partition)
-                log.error("%s/%d cannot be fetched: %s. It is tried again every second.", *partition, problem.error)
+            case _:
+                self._try_later(partition, problem.error)
+
+    def _try_later(self, partition: Partition, error: str) -> None:
+        if partition not in self._retry_at:
+            log.error("%s/%d cannot be fetched: %s. It is tried again every second.", *partition, error)
+        self._retry_at[partition] = monotonic() + POLL_SECONDS
 
     def _halt(self, partition: Partition, unreadable: Unreadable, error: str) -> None:
         self._partitions.halted[partition] = unreadable
-        log.error(
-            "%s/%d halted: the record at offset %d cannot be read (%s, %s). "
-            "The other partitions go on; reading could go on at offset %d.",
-            *partition,
-            unreadable.offset,
-            unreadable.cause,
-            error,
-            unreadable.skip_to,
-        )
+        where = (*partition, unreadable.offset, unreadable.cause, error, unreadable.skip_to)
+        log.error("%s/%d halted: offset %d cannot be read (%s, %s); reading could go on at offset %d", *where)
         self.observer.on_halt(partition, unreadable.offset, unreadable.cause)
 
     async def _reposition(self, partition: Partition, lost_from: int | None) -> None:
@@ -260,7 +233,7 @@ class BatchConsumer(driver.Consumer):
             seek = self._on_thread(self._thread.seek_to_start([partition], latest=latest))
             offset = (await asyncio.wait_for(seek, POSITION_TIMEOUT))[partition]
         except (KafkaError, TimeoutError) as exc:
-            log.warning("%s/%d: no position yet, trying again: %r", *partition, exc)
+            self._try_later(partition, f"no position, {exc!r}")
             return
         if epoch != self._epoch:
             return
@@ -345,7 +318,8 @@ class BatchConsumer(driver.Consumer):
         self._partitions.abandon_queued()
         while self._partitions.running and (left := deadline - monotonic()) > 0:
             self._finished.clear()
-            await self._wait_finished(left)
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._finished.wait(), left)
         left_behind = self._partitions.running
         if left_behind:
             log.warning("Drain deadline passed: %d started batches will be replayed.", left_behind)
@@ -353,12 +327,6 @@ class BatchConsumer(driver.Consumer):
         if stopping:
             self.abandoned_at_shutdown = left_behind + len(self._partitions.to_commit())
         self.observer.on_drained(monotonic() - began, left_behind)
-
-    async def _wait_finished(self, seconds: float) -> None:
-        try:
-            await asyncio.wait_for(self._finished.wait(), seconds)
-        except TimeoutError:
-            return
 
     async def _commit_until(self, deadline: float) -> None:
         while True:

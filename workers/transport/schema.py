@@ -1,11 +1,13 @@
-"""Faust schema that hands a `RecordBatch` to the agent as it is."""
+"""How a `RecordBatch` passes through Faust as it is: as the value of a message, and of an event."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from faust.serializers.schemas import DecodeFunction, Schema
-from faust.types import AppT, EventT, Message
+from faust.types import TP, AppT, ConsumerMessage, EventT, Message
+
+from workers.transport.batch import RecordBatch
 
 
 class BatchSchema(Schema[Any, Any]):
@@ -22,3 +24,22 @@ class BatchSchema(Schema[Any, Any]):
             return create_event(None, message.value, None, message)
 
         return decode
+
+
+def message_of(batch: RecordBatch) -> ConsumerMessage:
+    """Return the message that carries ``batch``; Faust's streams skip it once its generation is over."""
+    return ConsumerMessage(
+        batch.partition.topic,
+        batch.partition.number,
+        batch.start,
+        batch.records[0].timestamp / 1000,
+        timestamp_type=0,
+        headers=None,
+        key=None,
+        value=batch,  # type: ignore[arg-type]
+        checksum=None,
+        serialized_key_size=0,
+        serialized_value_size=batch.nbytes,
+        tp=TP(*batch.partition),
+        generation_id=batch.generation,
+    )

@@ -133,9 +133,9 @@ class BatchConsumerThread(AIOKafkaConsumerThread):
             return drained
         finally:
             subscriptions._fetch_count -= 1
-            self.touch()
+            await self.poll()
 
-    def touch(self) -> None:
+    async def poll(self) -> None:
         """Tell the client that this worker polls, though it wants no record at the moment."""
         subscriptions = self._ensure_consumer()._fetcher._subscriptions
         if subscriptions._fetch_count == 0:
@@ -196,7 +196,7 @@ class BatchConsumerThread(AIOKafkaConsumerThread):
             salvaged = salvage(tp, data, position)
             consumer.seek(tp, salvaged.next)
         except (KafkaError, LookupError, TimeoutError) as exc:
-            log.warning("%s/%d: no second look at offset %d yet: %r", *partition, position, exc)
+            drained.problems[partition] = FetchProblem(Trouble.REFUSED, position, f"no second look, {exc!r}")
             return
         if salvaged.next > position:
             nbytes = sum(record_size(record) for record in salvaged.records)
