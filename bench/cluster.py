@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable
 from typing import Final
 
-from confluent_kafka import KafkaError, Message, Producer, TopicPartition
+from confluent_kafka import KafkaError, KafkaException, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from bench.workload import TurnRecord
@@ -14,6 +15,7 @@ from workers.testing.kafka_topics import TopicFactory
 TOPICS: Final = ("turns", "state-writes", "fidelity", "alerts", "producer-paths", "turns-dlq", "state-writes-dlq")
 
 _TIMEOUT_S: Final = 30.0
+_RETRY_S: Final = 0.2
 
 
 class TurnWriter:
@@ -80,5 +82,13 @@ class VerdictCounter:
         return self._ends() - self._before
 
     def _ends(self) -> int:
-        answers = self._admin.list_offsets(self._question, request_timeout=_TIMEOUT_S)
-        return sum(int(answer.result(_TIMEOUT_S).offset) for answer in answers.values())
+        deadline = time.monotonic() + _TIMEOUT_S
+        while True:
+            answers = self._admin.list_offsets(self._question, request_timeout=_TIMEOUT_S)
+            try:
+                return sum(int(answer.result(_TIMEOUT_S).offset) for answer in answers.values())
+            except KafkaException:
+                # A leader that is not ready yet, right after the topic was created.
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(_RETRY_S)

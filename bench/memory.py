@@ -72,7 +72,7 @@ def _follow(
             seen, deadline = count, time.monotonic() + _PATIENCE_S
         elif time.monotonic() > deadline:
             raise TimeoutError(f"{seen} verdicts of {how.turns}, and none more:\n{process.log()[-2_000:]}")
-        if seen >= (len(samples) + 1) * how.every:
+        if seen // how.every > (samples[-1].turns // how.every if samples else 0):
             samples.append(Sample(seen, process.memory_mb("VmRSS")))
             say(f"{seen:,} turns: {samples[-1].rss_mb:.0f} MB")
     writer.finish()
