@@ -143,12 +143,12 @@ class ColumnDecoder:
                 for position in left:
                     del routed[position]
                 return self._read(payloads, left, routed) if left else None
-        codes = self._symbols.translate(buffers.enums)
-        decoded = Decoded(buffers, codes, pa.py_buffer(codes.values))
+        decoded = Decoded(buffers, self._symbols.translate(buffers.enums))
         doubts = Doubts()
         self._checks.run(decoded, doubts)
         table = self._projection.table(batch, decoded)
-        return _kept(np.array(part, np.int64), table, self._checks.odd_manifest(buffers), doubts, routed)
+        rows = np.arange(part.start, part.stop) if isinstance(part, range) else np.array(part)
+        return _kept(rows, table, self._checks.odd_manifest(buffers), doubts, routed)
 
 
 def _decoded_type(schema: WireSchema) -> pa.StructType:
@@ -161,14 +161,16 @@ def _decoded_type(schema: WireSchema) -> pa.StructType:
 
 def _calls(payloads: Sequence[bytes], rows: int) -> Iterator[Sequence[int]]:
     """Yield the positions of ``payloads`` in runs that are small enough for one native call."""
+    if len(payloads) <= rows and sum(map(len, payloads)) <= CALL_BYTES:
+        yield from [range(len(payloads))] if payloads else []
+        return
     first = size = 0
     for position, payload in enumerate(payloads):
         if position > first and (size + len(payload) > CALL_BYTES or position - first == rows):
             yield range(first, position)
             first, size = position, 0
         size += len(payload)
-    if payloads:
-        yield range(first, len(payloads))
+    yield range(first, len(payloads))
 
 
 def _kept(rows: Ints, table: pa.RecordBatch, odd: Bools, doubts: Doubts, routed: dict[int, RouteReason]) -> _Piece:

@@ -1,6 +1,6 @@
 """The table of decoded records: our own schema as Arrow types.
 
-Records are structs, enums are int8 codes, numbers keep their width except ``int``, which is int64 as ``long`` is.
+Records are structs, enums are codes; these and all integers are int64, as wide as what the decoder reads.
 Fields are nullable throughout, because a writer may lack any optional one.
 
 Source: the Avro 1.12 specification, "Complex Types"; schemas/turns.
@@ -20,7 +20,7 @@ from workers.serde.schemas import load
 UNKNOWN_SYMBOL: Final = -1
 """Code of an enum symbol that our schema does not have."""
 
-ENUM_CODE: Final = pa.int8()
+ENUM_CODE: Final = pa.int64()
 """Type of an enum: the position of the symbol in our schema, or `UNKNOWN_SYMBOL`."""
 
 _OUR_DEPTH: Final = 32

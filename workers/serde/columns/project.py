@@ -36,7 +36,6 @@ class Decoded(NamedTuple):
 
     buffers: Buffers
     codes: Joined
-    code_buffer: pa.Buffer
 
 
 Build: TypeAlias = Callable[[pa.Array, Decoded], pa.Array]
@@ -151,8 +150,9 @@ class _Compiler:
             case Primitive(), Primitive() as writer:
                 return _primitive(reader, writer, verbatim=place.verbatim)
             case EnumType(), EnumType() as writer:
-                self._to.symbols[wire] = _codes(reader, writer, place, is_nullable=is_nullable)
-                return _enum(wire)
+                codes = _codes(reader, writer, place, is_nullable=is_nullable)
+                self._to.symbols[wire] = codes
+                return _as_is if codes == list(range(len(codes))) else _enum(wire)
             case ArrayType(), ArrayType():
                 return self._array(reader, wire, decoded, place)
             case MapType(), MapType():
@@ -240,15 +240,12 @@ def _validity(wire: Wire, decoded: Decoded) -> pa.Buffer | None:
 
 def _enum(wire: Wire) -> Build:
     def build(array: pa.Array, decoded: Decoded) -> pa.Array:
-        start, length = decoded.codes.place_of(wire)
-        codes = decoded.codes.values[start : start + length]
+        codes = decoded.codes.of(wire).astype(np.int64)
         if NULL_SYMBOL in codes:
             valid = decoded.buffers.valid(wire)
             unread = codes == NULL_SYMBOL
             return pa.array(codes, ENUM_CODE, mask=unread if valid is None else unread | ~valid)
-        return pa.Array.from_buffers(
-            ENUM_CODE, length, [_validity(wire, decoded), decoded.code_buffer.slice(start, length)]
-        )
+        return pa.Array.from_buffers(ENUM_CODE, len(codes), [_validity(wire, decoded), pa.py_buffer(codes)])
 
     return build
 
