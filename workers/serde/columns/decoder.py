@@ -30,7 +30,7 @@ from workers.serde.limits import Limits
 
 MAX_FAILURES: Final = 16
 """Failing parts of one batch after which the rest goes row by row on the reference path."""
-LEAST_HALVED: Final = 8
+LEAST_HALVED: Final = 16
 """Smallest part that is halved: a native call costs as much as a few rows on the reference path."""
 CALL_BYTES: Final = 4_000_000
 CALL_CELLS: Final = 4_000_000

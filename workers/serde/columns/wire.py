@@ -20,7 +20,7 @@ from workers.serde.columns.layout import nullable
 
 MAX_COLUMNS: Final = 1_000
 """Widest schema taken: every row costs memory in each column, be it null."""
-MAX_SPREAD: Final = 16
+MAX_SPREAD: Final = 8
 """Most columns one byte of an item may stand for: a null item of a wide record takes one byte on the wire."""
 
 
