@@ -174,6 +174,10 @@ class RegistrySettings(Section):
 class SerdeSettings(Section):
     """Decoding. The size of a turn and of its fields is limited by its contract, not here."""
 
+    decoder: Literal["auto", "columns", "reference"] = Field(
+        "auto",
+        description="How turns are decoded and judged: by columns where their packages are installed, or one by one.",
+    )
     bare_avro: bool = Field(
         False, description="Read values without any framing as Avro of the newest schema of their topic."
     )

@@ -14,6 +14,7 @@ from typing import Any, Final, NamedTuple
 from workers.agents.pipeline import Judge
 from workers.metrics import catalogue as m
 from workers.processing.duplicates import DuplicateWindow
+from workers.processing.erasure import KnownTurns
 from workers.processing.fidelity.verdict import Status
 from workers.processing.fingerprint import COMPLETE_STATES
 from workers.processing.outcome import End, RecordResult
@@ -21,7 +22,8 @@ from workers.processing.path_watch import PathTopics, PathWatch
 from workers.processing.paths import Kind, PathInventory
 from workers.processing.policy import Policy
 from workers.processing.state_writes import StateWriteJudge
-from workers.processing.turns import TurnJudge, TurnOutputs
+from workers.processing.turn_state import TurnOutputs, TurnState
+from workers.processing.turns import TurnJudge
 from workers.reasons import Reason, Rejection
 from workers.records import Partition, StoredRecord
 from workers.serde.encoder import Encoder
@@ -181,7 +183,7 @@ class Validator:
     def _warnings(self, result: RecordResult, ending: Ending, keyed: bool) -> tuple[str, ...]:
         if not isinstance(ending, Decoded):
             return ()
-        counted = {metric for metric, _ in result.tally.counts}
+        counted = {metric for metric, _ in result.tally.counts} if result.tally is not None else set()
         warnings = list(_codes(Warn.UNKNOWN_FIELD, ending.writer.unknown_fields))
         if result.end is End.DUPLICATE:
             warnings.append(Warn.DUPLICATE)
@@ -198,7 +200,8 @@ class Validator:
         if self._subject == "state-writes":
             return StateWriteJudge(source, _unwatched(source, "state_writes"))
         outputs = TurnOutputs("fidelity", 1, self._encode)
-        return TurnJudge(source, outputs, lambda: self._policy, _unwatched(source, "turns"), DuplicateWindow())
+        state = TurnState(source, outputs, _unwatched(source, "turns"), DuplicateWindow(), KnownTurns())
+        return TurnJudge(state, lambda: self._policy)
 
     def _encode(self, verdict: Mapping[str, Any]) -> bytes:
         self._verdict = verdict

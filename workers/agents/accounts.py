@@ -38,9 +38,8 @@ class Accounts:
         """Note that the state of ``partition`` is up to date."""
         self.restored_partitions.add(partition)
 
-    def decoded(self, writers: Mapping[SchemaRef, WriterSchema | Rejection], frames: int) -> None:
-        """Count ``frames`` that go to the decoder, and, once per schema, what their writers have that we ignore."""
-        self._exporter.inc(m.DECODE_ROWS, "reference", "only_route", n=frames)
+    def writers_seen(self, writers: Mapping[SchemaRef, WriterSchema | Rejection]) -> None:
+        """Count, once per schema, what its writer has that we ignore."""
         for ref, writer in writers.items():
             if isinstance(writer, WriterSchema) and ref not in self._seen_schemas:
                 self._seen_schemas.add(ref)
@@ -51,7 +50,7 @@ class Accounts:
         topic = batch.partition.topic
         ends: Counter[End] = Counter()
         tally = Tally()
-        rows: list[int] = []
+        positions: set[int] = set()
         for result in outcome.results:
             ends[result.end] += 1
             if result.rejection is not None:
@@ -59,11 +58,13 @@ class Accounts:
                 self._exporter.inc(m.DEAD_LETTERS, topic, reason, CATALOGUE[reason].reason_class)
             if result.tally is not None:
                 tally.counts.update(result.tally.counts)
-            if result.row is not None:
-                rows.append(result.row)
+            if result.position is not None:
+                positions.add(result.position)
         if outcome.column_tally is not None:
-            tally.counts.update(outcome.column_tally(rows).counts)
+            tally.counts.update(outcome.column_tally(positions).counts)
         self._exporter.apply(tally)
+        for way, n in outcome.routes.items():
+            self._exporter.inc(m.DECODE_ROWS, *way, n=n)
         self._exporter.inc(m.RECORDS_RECEIVED, topic, n=len(batch.records))
         for end, n in ends.items():
             self._exporter.inc(m.RECORDS, topic, end, n=n)

@@ -192,7 +192,7 @@ class Lane:
         rejection = result.rejection or Rejection(reason, "output")
         letter = self._processor.letter(result.record, rejection, truncate=truncate)
         result.end, result.outputs, result.rejection = End.DLQ, (letter,), rejection
-        result.tally = result.row = None
+        result.tally = result.position = None
         return letter
 
     def _why_halted(self, outcome: BatchOutcome, refusal: Refusal) -> tuple[HaltReason, str]:

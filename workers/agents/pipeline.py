@@ -5,24 +5,27 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable
-from typing import Final, Protocol
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from typing import Final, NamedTuple, Protocol
 
 from workers.agents.accounts import Accounts
 from workers.errors import first_frame
 from workers.metrics.labels import Stage
+from workers.metrics.spec import Tally
 from workers.outputs.dlq import LetterWriter
 from workers.processing.outcome import BatchOutcome, RecordResult, rejected
 from workers.reasons import Reason, Rejection
 from workers.records import Output, Partition, RawRecord
-from workers.serde.records import Ending, RecordDecoder
-from workers.serde.wire_format import Frame
+from workers.serde.admission import WriterSchema
+from workers.serde.records import Ending, Parsed, RecordDecoder
+from workers.serde.wire_format import Frame, SchemaRef
 from workers.transport.batch import RecordBatch
 
 log = logging.getLogger(__name__)
 
 RECORDS_PER_SLICE: Final = 32
-"""Records handled before other tasks get their turn: heartbeats of the health check, acknowledgements, signals."""
+"""Records the reference judges before other tasks get their turn: health check, acknowledgements, signals."""
 
 
 class Judge(Protocol):
@@ -33,6 +36,43 @@ class Judge(Protocol):
 
     def state_rows(self) -> list[Output]:
         """Return the rows of state that changed and are due, to be written after the outputs."""
+
+
+class PreparedBatch(Protocol):
+    """What columns know of the records of one batch, before any of them is applied to the partition's state."""
+
+    @property
+    def routes(self) -> Mapping[tuple[str, str], int]:
+        """Records by the way they take, and why."""
+
+    @property
+    def decode_seconds(self) -> float:
+        """Wall-clock seconds that decoding took."""
+
+    def settle(self, position: int, record: RawRecord, frame: Frame) -> RecordResult | None:
+        """Return what becomes of the record at ``position``; None where the reference must judge it."""
+
+    def tally(self, positions: AbstractSet[int]) -> Tally:
+        """Return the counts of the records at ``positions``, which were settled and keep their end."""
+
+
+class Columns(Protocol):
+    """Judges the records of one partition by the batch, as far as it can."""
+
+    def prepare(
+        self,
+        records: Sequence[RawRecord],
+        frames: Sequence[Parsed],
+        writers: Mapping[SchemaRef, WriterSchema | Rejection],
+    ) -> PreparedBatch:
+        """Decode and judge what can be told of each record alone."""
+
+
+class Opened(NamedTuple):
+    """The state of a partition, restored: who judges its records, and columns that may do so first."""
+
+    judge: Judge
+    columns: Columns | None = None
 
 
 class Pipeline:
@@ -47,7 +87,7 @@ class Pipeline:
         self,
         partition: Partition,
         decoder: RecordDecoder,
-        open_judge: Callable[[Partition], Awaitable[Judge]],
+        open_judge: Callable[[Partition], Awaitable[Opened]],
         letters: Callable[[], LetterWriter],
         before_batch: Callable[[], object],
         accounts: Accounts,
@@ -58,7 +98,7 @@ class Pipeline:
         self._letters = letters
         self._before_batch = before_batch
         self._accounts = accounts
-        self._opened: Judge | None = None
+        self._opened: Opened | None = None
 
     async def restore(self) -> None:
         """Open the judge with the state that the partition had."""
@@ -71,31 +111,32 @@ class Pipeline:
         Raises:
             UnreachableError: a schema that is needed cannot be looked up now.
         """
-        judge = self._opened
-        if judge is None:
+        if self._opened is None:
             raise RuntimeError("the state of the partition is not restored; call restore first")
+        judge, columns = self._opened
         self._before_batch()
         started = time.perf_counter()
         frames = self._decoder.frames(batch.records)
         writers = await self._decoder.writers(frames)
-        self._accounts.decoded(writers, sum(isinstance(frame, Frame) for frame in frames))
+        self._accounts.writers_seen(writers)
         resolved = time.perf_counter()
-        endings: list[Ending] = []
-        for n, frame in enumerate(frames):
-            endings.append(self._decoder.decode(frame, writers))
-            if n % RECORDS_PER_SLICE == RECORDS_PER_SLICE - 1:
-                await asyncio.sleep(0)
-        decoded = time.perf_counter()
+        prepared = columns.prepare(batch.records, frames, writers) if columns is not None else _NoColumns(frames)
         results: list[RecordResult] = []
-        for n, (record, ending) in enumerate(zip(batch.records, endings, strict=True)):
-            results.append(self._judge(judge, record, ending))
-            if n % RECORDS_PER_SLICE == RECORDS_PER_SLICE - 1:
-                await asyncio.sleep(0)
-        outcome = BatchOutcome(results, judge.state_rows())
+        left = RECORDS_PER_SLICE
+        for position, (record, frame) in enumerate(zip(batch.records, frames, strict=True)):
+            result = prepared.settle(position, record, frame) if isinstance(frame, Frame) else None
+            if result is None:
+                result = self._judge(judge, record, self._decoder.decode(frame, writers))
+                left -= 1
+                if not left:
+                    left = RECORDS_PER_SLICE
+                    await asyncio.sleep(0)
+            results.append(result)
+        outcome = BatchOutcome(results, judge.state_rows(), routes=prepared.routes, column_tally=prepared.tally)
         outcome.seconds = {
             Stage.RESOLVE: resolved - started,
-            Stage.DECODE: decoded - resolved,
-            Stage.PROCESS: time.perf_counter() - decoded,
+            Stage.DECODE: prepared.decode_seconds,
+            Stage.PROCESS: time.perf_counter() - resolved - prepared.decode_seconds,
         }
         return outcome
 
@@ -122,3 +163,19 @@ class Pipeline:
     def completed(self, batch: RecordBatch, outcome: BatchOutcome) -> None:
         """Count ``batch``, whose outputs are all acknowledged."""
         self._accounts.completed(batch, outcome)
+
+
+class _NoColumns:
+    """The batch of a partition without columns: the reference judges all of it."""
+
+    decode_seconds = 0.0
+
+    def __init__(self, frames: Sequence[Parsed]) -> None:
+        self.routes = {("reference", "no_columns"): sum(isinstance(frame, Frame) for frame in frames)}
+
+    def settle(self, position: int, record: RawRecord, frame: Frame) -> None:
+        """Settle nothing."""
+
+    def tally(self, positions: AbstractSet[int]) -> Tally:
+        """Count nothing."""
+        return Tally()

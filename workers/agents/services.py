@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import socket
 import time
-from typing import Final
+from collections.abc import Callable
+from typing import Final, NamedTuple
 
 from aiokafka.errors import KafkaError
 
 from workers.agents.accounts import Accounts
 from workers.agents.path_table import PathTable
-from workers.agents.pipeline import Judge, Pipeline
+from workers.agents.pipeline import Columns, Opened, Pipeline
 from workers.config import Settings
 from workers.errors import ConfigurationError, UnreachableError
 from workers.metrics import catalogue as m
@@ -21,10 +22,12 @@ from workers.outputs.dlq import LetterWriter
 from workers.outputs.publisher import Publisher
 from workers.policy_file import PolicyFile
 from workers.processing.duplicates import DuplicateWindow
+from workers.processing.erasure import KnownTurns
 from workers.processing.path_watch import PathTopics, PathWatch
 from workers.processing.paths import Kind
 from workers.processing.state_writes import StateWriteJudge
-from workers.processing.turns import TurnJudge, TurnOutputs
+from workers.processing.turn_state import TurnOutputs, TurnState
+from workers.processing.turns import TurnJudge
 from workers.records import Partition
 from workers.serde.encoder import Encoder
 from workers.serde.records import RecordDecoder
@@ -37,6 +40,14 @@ from workers.transport.connection import client_options
 from workers.transport.metadata import partitions_of
 
 INPUTS: Final = ("turns", "state-writes")
+
+
+class _Prepared(NamedTuple):
+    """What is known once topics and schema ids are."""
+
+    verdicts: TurnOutputs
+    paths: PathTopics
+    columns: Callable[[TurnState], Columns] | None
 
 
 class Services:
@@ -59,7 +70,7 @@ class Services:
         self._accounts = accounts
         self._shown_policy: str | None = None
         self._worker = f"{socket.gethostname()}:{settings.kafka.group_instance_id or settings.kafka.group_id}"
-        self._prepared_here: asyncio.Future[tuple[TurnOutputs, PathTopics]] | None = None
+        self._prepared_here: asyncio.Future[_Prepared] | None = None
         self.publisher = Publisher(lambda: app.batch_producer, exporter)
         self._resolvers = {
             name: CachingResolver(registry, name, settings.serde.limits_of(name))
@@ -73,7 +84,7 @@ class Services:
         )
 
     @property
-    def _prepared(self) -> asyncio.Future[tuple[TurnOutputs, PathTopics]]:
+    def _prepared(self) -> asyncio.Future[_Prepared]:
         if self._prepared_here is None:
             self._prepared_here = asyncio.get_running_loop().create_future()
         return self._prepared_here
@@ -113,7 +124,7 @@ class Services:
                 self._decoders[name].bare_schema = await output_id(self._registry, name)
         await self.paths.start()
         self._prepared.set_result(
-            (
+            _Prepared(
                 TurnOutputs(self.topic("fidelity"), counts["fidelity"], encoders["fidelity"].encode),
                 PathTopics(
                     self.topic("alerts"),
@@ -121,6 +132,7 @@ class Services:
                     encoders["alerts"].encode,
                     encoders["producer-paths"].encode,
                 ),
+                self._columns(encoders["fidelity"].schema_id),
             )
         )
 
@@ -173,23 +185,38 @@ class Services:
                 self.topic(letters_topic.name), letters_topic.max_message_bytes, self._worker, policy.version
             )
 
-        return Pipeline(
-            partition, self._decoders[name], openers[name], letters, self.take_in_policy, self._accounts
-        )
+        return Pipeline(partition, self._decoders[name], openers[name], letters, self.take_in_policy, self._accounts)
 
-    async def _open_turns(self, partition: Partition) -> Judge:
-        verdicts, paths = await asyncio.shield(self._prepared)
-        return TurnJudge(
+    async def _open_turns(self, partition: Partition) -> Opened:
+        ready = await asyncio.shield(self._prepared)
+        state = TurnState(
             partition,
-            verdicts,
-            self._policy.current,
-            await self._watch(partition, "turns", paths),
+            ready.verdicts,
+            await self._watch(partition, "turns", ready.paths),
             DuplicateWindow(self._settings.worker.duplicate_window),
+            KnownTurns(),
         )
+        columns = None if ready.columns is None else ready.columns(state)
+        return Opened(TurnJudge(state, self._policy.current), columns)
 
-    async def _open_state_writes(self, partition: Partition) -> Judge:
-        _, paths = await asyncio.shield(self._prepared)
-        return StateWriteJudge(partition, await self._watch(partition, "state_writes", paths))
+    async def _open_state_writes(self, partition: Partition) -> Opened:
+        ready = await asyncio.shield(self._prepared)
+        return Opened(StateWriteJudge(partition, await self._watch(partition, "state_writes", ready.paths)))
+
+    def _columns(self, schema_id: int) -> Callable[[TurnState], Columns] | None:
+        """Return what opens the column path of a partition, None where turns are judged one by one."""
+        wanted = self._settings.serde.decoder
+        if wanted == "reference":
+            return None
+        try:
+            from workers.agents.columns import open_columns
+        except ImportError as error:
+            if wanted == "columns":
+                raise ConfigurationError(
+                    f"serde.decoder is columns, and {error.name} is not installed; install engram-stream[columns]"
+                ) from None
+            return None
+        return open_columns(self._settings.serde.limits_of("turns"), self._policy.current, schema_id)
 
     async def _watch(self, partition: Partition, kind: Kind, topics: PathTopics) -> PathWatch:
         inventory = await self.paths.open(partition, kind)

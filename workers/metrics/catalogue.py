@@ -9,6 +9,7 @@ from workers import reasons
 from workers.metrics import labels
 from workers.metrics.spec import Label, Metric, MetricKind
 from workers.policy_file import Reload
+from workers.processing.columns.routes import RouteReason
 from workers.processing.fidelity.catalogue import Kind, codes_of
 from workers.processing.fidelity.findings import DigestOutcome
 from workers.processing.fidelity.verdict import Status
@@ -90,9 +91,9 @@ DEAD_LETTERS: Final = Metric(
 )
 DECODE_ROWS: Final = _counter(
     "engram_decode_rows_total",
-    "Records decoded, by decoder and by why that decoder was taken.",
-    route=("reference",),
-    reason=("only_route",),
+    "Records by the way they were decoded and judged, and why that way.",
+    route=("columns", "reference"),
+    reason=("whole", "no_columns", "schema", "few_rows", "failed", *RouteReason),
 )
 UNKNOWN_FIELDS: Final = _counter(
     "engram_unknown_fields_total",

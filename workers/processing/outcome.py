@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 
 from workers.metrics.labels import End as End
@@ -17,8 +18,8 @@ class RecordResult:
     """The end of one record.
 
     ``outputs`` leave in order; a rejected record has none, the letter is made from ``rejection``. ``tally`` holds what
-    is counted if the record keeps this end; ``row`` is the record's row where the batch was judged by columns, which
-    count it.
+    is counted if the record keeps this end; ``position`` is the record's place in its batch where columns judged it,
+    which count it.
     """
 
     record: RawRecord
@@ -26,7 +27,7 @@ class RecordResult:
     outputs: Sequence[Output] = ()
     rejection: Rejection | None = None
     tally: Tally | None = None
-    row: int | None = None
+    position: int | None = None
 
     @property
     def is_ours(self) -> bool:
@@ -38,14 +39,15 @@ class RecordResult:
 class BatchOutcome:
     """The results of a batch in offset order, the rows of state that must follow its outputs, and the time it took.
 
-    ``seconds`` holds wall-clock seconds by stage. ``column_tally`` counts the rows, of those judged by columns, that
-    keep their end.
+    ``seconds`` holds wall-clock seconds by stage. ``column_tally`` counts the records, by their positions, that
+    columns judged and that keep their end. ``routes`` counts records by the way they took, and why.
     """
 
     results: list[RecordResult]
     state_rows: list[Output] = field(default_factory=list)
     seconds: dict[Stage, float] = field(default_factory=dict)
-    column_tally: Callable[[Sequence[int]], Tally] | None = None
+    routes: Mapping[tuple[str, str], int] = field(default_factory=dict)
+    column_tally: Callable[[AbstractSet[int]], Tally] | None = None
 
 
 def rejected(record: RawRecord, rejection: Rejection) -> RecordResult:

@@ -55,7 +55,20 @@ class PathWatch:
         """Count ``record`` for its path and return the alert, if this is the path's very first."""
         self._newest_append = max(self._newest_append, record.timestamp)
         key = self._inventory.observe(decoded.value, str(decoded.writer.ref), complete, record.timestamp, record.offset)
-        if key is None or self._is_known(key):
+        return () if key is None else self._announce(record, key, tally)
+
+    def observe_key(self, record: RawRecord, key: PathKey, complete: bool) -> tuple[tuple[Output, ...], Tally] | None:
+        """Count ``record`` for the path ``key``; return alert and counts only if this is the path's very first."""
+        append_ms = record.timestamp
+        if append_ms > self._newest_append:
+            self._newest_append = append_ms
+        if self._inventory.observe_key(key, complete, append_ms, record.offset) is None:
+            return None
+        tally = Tally()
+        return self._announce(record, key, tally), tally
+
+    def _announce(self, record: RawRecord, key: PathKey, tally: Tally) -> tuple[Output, ...]:
+        if self._is_known(key):
             return ()
         tally.add(m.PATH_EVENTS, PathEvent.FIRST_SEEN)
         tally.add(m.ALERTS, StreamAlert.PATH_FIRST_SEEN, AlertState.FIRING)

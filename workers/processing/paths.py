@@ -49,6 +49,29 @@ class PathKey(NamedTuple):
         return {name: getattr(self, name) for name in ("service", "release", "sdk", "sdk_version", "path", "schema_id")}
 
 
+def path_key(
+    kind: Kind,
+    tenant: str,
+    service: str,
+    release: str | None,
+    sdk: str | None,
+    sdk_version: str | None,
+    path: str | None,
+    schema_id: str,
+) -> PathKey:
+    """Return the key of a producer that says this of itself."""
+    return PathKey(
+        kind,
+        tenant,
+        _cut(service),
+        _cut_or_none(release),
+        _cut_or_none(sdk),
+        _cut_or_none(sdk_version),
+        _cut(path or UNSET),
+        schema_id,
+    )
+
+
 class _Row:
     """Counts of one key; ``days`` holds [day, turns, complete] of the last seven days with traffic, oldest first."""
 
@@ -110,7 +133,10 @@ class PathInventory:
         ``record`` is a turn or state write projected onto our schema, ``schema_id`` its writer's; ``complete`` tells
         whether its fingerprint is (False for state writes, which have none).
         """
-        key = self._key_of(record, schema_id)
+        return self.observe_key(self._key_of(record, schema_id), complete, append_time, offset)
+
+    def observe_key(self, key: PathKey, complete: bool, append_time: int, offset: int) -> PathKey | None:
+        """Count one record of ``key``; otherwise like `observe`."""
         row = self._rows.get(key)
         first = row is None and self._make_room(append_time)
         if row is None:
@@ -166,14 +192,14 @@ class PathInventory:
 
     def _key_of(self, record: Mapping[str, Any], schema_id: str) -> PathKey:
         producer = record[_PRODUCER_FIELD[self._kind]]
-        return PathKey(
+        return path_key(
             self._kind,
             record["tenant"],
-            _cut(producer["service"]),
-            _cut_or_none(producer["build_id"]),
-            _cut_or_none(producer.get("sdk")),
-            _cut_or_none(producer.get("sdk_version")),
-            _cut(producer["path"] or UNSET),
+            producer["service"],
+            producer["build_id"],
+            producer.get("sdk"),
+            producer.get("sdk_version"),
+            producer["path"],
             schema_id,
         )
 

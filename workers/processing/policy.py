@@ -115,6 +115,11 @@ class Policy(Section):
         return self._completeness.version()
 
     @cached_property
+    def skew_ms(self) -> int:
+        """``skew`` in milliseconds."""
+        return self.skew // timedelta(milliseconds=1)
+
+    @cached_property
     def waiver_book(self) -> WaiverBook:
         """The waivers, ready to be asked."""
         return WaiverBook(self.waivers)

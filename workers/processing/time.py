@@ -6,13 +6,11 @@ Source: docs/concepts/time.md.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import timedelta
 from typing import Any, Final, Literal
 
 from workers.processing.policy import Policy
 from workers.records import RawRecord
 
-_MILLISECOND: Final = timedelta(milliseconds=1)
 FIRST_APPEND_HEADER: Final = "engram.first-append"
 """On a redriven record: when the broker first appended it, in milliseconds."""
 
@@ -33,4 +31,4 @@ def append_time(record: RawRecord) -> int:
 
 def is_clamped(turn: Mapping[str, Any], record: RawRecord, policy: Policy) -> bool:
     """Tell whether the event time lies more than the policy's ``skew`` past the append time."""
-    return event_time(turn)[0] > append_time(record) + policy.skew // _MILLISECOND
+    return event_time(turn)[0] > append_time(record) + policy.skew_ms

@@ -3,25 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 
 from workers.keys import decode_key, encode_key, partition_of
 from workers.metrics import catalogue as m
 from workers.metrics.labels import End, LevelLabel
 from workers.metrics.spec import Tally
-from workers.processing.duplicates import Arrival, DuplicateWindow
-from workers.processing.erasure import KnownTurns
+from workers.processing.duplicates import Arrival
 from workers.processing.fidelity.catalogue import RULES_EDITION
 from workers.processing.fidelity.verdict import Judgement, judge_manifest
 from workers.processing.fingerprint import Completeness, FieldState, completeness, verdict_fingerprint
 from workers.processing.lineage import output_headers
 from workers.processing.outcome import RecordResult, rejected
-from workers.processing.path_watch import PathWatch
 from workers.processing.policy import Policy
 from workers.processing.time import event_time, is_clamped
+from workers.processing.turn_state import TurnState
 from workers.reasons import Reason, Rejection
-from workers.records import Output, Partition, RawRecord
+from workers.records import Output, RawRecord
 from workers.serde.records import Decoded, Ending
 from workers.serde.validation import validate_turn
 from workers.serde.wire_format import Tombstone
@@ -29,32 +27,12 @@ from workers.serde.wire_format import Tombstone
 TURN_ID_HEADER: Final = "engram.turn-id"
 
 
-@dataclass(frozen=True, slots=True)
-class TurnOutputs:
-    """Where verdicts go: the topic, its number of partitions, and how they are encoded."""
-
-    fidelity: str
-    fidelity_partitions: int
-    encode_verdict: Callable[[Mapping[str, Any]], bytes]
-
-
 class TurnJudge:
     """Judges the turns of one partition, in the order of their offsets."""
 
-    def __init__(
-        self,
-        source: Partition,
-        outputs: TurnOutputs,
-        policy: Callable[[], Policy],
-        paths: PathWatch,
-        window: DuplicateWindow,
-    ) -> None:
-        self._source = source
-        self._outputs = outputs
+    def __init__(self, state: TurnState, policy: Callable[[], Policy]) -> None:
+        self._state = state
         self._policy = policy
-        self._paths = paths
-        self._window = window
-        self._known = KnownTurns()
 
     def judge(self, record: RawRecord, ending: Ending) -> RecordResult:
         """Return the end of ``record`` with its outputs and counts."""
@@ -69,7 +47,7 @@ class TurnJudge:
 
     def state_rows(self) -> list[Output]:
         """Return the rows of the path inventory that are due."""
-        return self._paths.rows()
+        return self._state.paths.rows()
 
     def _turn(self, record: RawRecord, decoded: Decoded) -> RecordResult:
         turn, policy = decoded.value, self._policy()
@@ -86,22 +64,25 @@ class TurnJudge:
         # A stand-in such as "unknown" is no model to contradict.
         model_known = fingerprint is not None and state.states["model_id"] is FieldState.PRESENT
         judgement = judge_manifest(turn["manifest"], fingerprint["model_id"] if model_known else None)
-        value = self._outputs.encode_verdict(_verdict(turn, policy, judgement, state))
+        value = self._state.outputs.encode_verdict(_verdict(turn, policy, judgement, state))
         # All that can fail is done: only now is the partition's state touched.
-        arrival = self._window.check(turn_key, decoded.payload, record.offset)
+        arrival = self._state.window.check(turn_key, decoded.payload, record.offset)
         if arrival.is_repeat:
             if arrival is Arrival.CONFLICTING:
-                tally.add(m.RECORDS_CONFLICTING, self._source.topic)
+                tally.add(m.RECORDS_CONFLICTING, self._state.source.topic)
             return RecordResult(record, End.DUPLICATE, tally=tally)
         if record.key != conversation_key:
-            tally.add(m.KEY_MISMATCH, self._source.topic)
+            tally.add(m.KEY_MISMATCH, self._state.source.topic)
         if is_clamped(turn, record, policy):
-            tally.add(m.CLAMPED, self._source.topic)
-        self._known.add(conversation_key, turn_key)
+            tally.add(m.CLAMPED, self._state.source.topic)
+        self._state.known.add(conversation_key, turn_key)
         _count(tally, turn, policy, judgement, state, record.timestamp)
         verdict = self._fidelity(record, conversation_key, turn_key, value)
         return RecordResult(
-            record, End.PROCESSED, (verdict, *self._paths.observe(record, decoded, state.complete, tally)), tally=tally
+            record,
+            End.PROCESSED,
+            (verdict, *self._state.paths.observe(record, decoded, state.complete, tally)),
+            tally=tally,
         )
 
     def _erase(self, record: RawRecord) -> RecordResult:
@@ -114,18 +95,20 @@ class TurnJudge:
             named = None if turn_id is None else encode_key(tenant, conversation, turn_id.decode())
         except ValueError:
             return rejected(record, Rejection(Reason.BAD_KEY, "frame"))
-        keys = self._known.forget(record.key) if named is None else self._known.forget_turn(record.key, named)
+        keys = (
+            self._state.known.forget(record.key) if named is None else self._state.known.forget_turn(record.key, named)
+        )
         outputs = tuple(self._fidelity(record, record.key, key, None) for key in keys)
         return RecordResult(record, End.TOMBSTONE, outputs)
 
     def _fidelity(self, record: RawRecord, conversation_key: bytes, turn_key: bytes, value: bytes | None) -> Output:
         return Output(
-            self._outputs.fidelity,
+            self._state.outputs.fidelity,
             turn_key,
             value,
             timestamp=max(record.timestamp, 0),
-            headers=output_headers(self._source, record),
-            partition=partition_of(conversation_key, self._outputs.fidelity_partitions),
+            headers=output_headers(self._state.source, record),
+            partition=partition_of(conversation_key, self._state.outputs.fidelity_partitions),
             source_offset=record.offset,
         )
 

@@ -37,6 +37,7 @@ class WriterSchema:
     """
 
     ref: SchemaRef
+    text: str = field(repr=False)
     presence: frozenset[str]
     unknown_fields: tuple[str, ...]
     plain_schema: Schema = field(repr=False)
@@ -69,7 +70,9 @@ def _examine(schema_text: str, subject: str, limits: Limits, ref: SchemaRef) -> 
         raise UnsupportedSchemaError(f"one record holds over {limits.schema_nodes} values", "")
     projection = compile_projection(_reader(subject), writer, VERBATIM.get(subject, frozenset()))
     plain_schema = cast("Schema", fastavro.parse_schema(cast("Schema", plain(document))))
-    return WriterSchema(ref, projection.presence, projection.unknown, plain_schema, compile_scan(writer), projection)
+    return WriterSchema(
+        ref, schema_text, projection.presence, projection.unknown, plain_schema, compile_scan(writer), projection
+    )
 
 
 def _rejected(ref: SchemaRef, place: str | None) -> Rejection:

@@ -8,6 +8,7 @@ from hashlib import sha256
 from typing import Any
 
 import pytest
+import topology
 from topology import APPEND_MS, TurnTopology, decoded, encoder, stored
 
 from workers.keys import encode_key, partition_of
@@ -37,6 +38,12 @@ def record_of(turn: dict[str, Any], offset: int = 0, **changes: Any) -> StoredRe
     return replace(StoredRecord(offset, APPEND_MS + offset, key, encoder("turns").encode(turn)), **changes)
 
 
+@pytest.fixture(autouse=True, params=[False, True], ids=["one by one", "by columns"])
+def by_columns(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> bool:
+    monkeypatch.setattr(topology, "BY_COLUMNS", request.param)
+    return bool(request.param)
+
+
 async def only(turn: dict[str, Any], **changes: Any) -> RecordResult:
     (result,) = await TurnTopology().run([record_of(turn, **changes)])
     return result
@@ -52,7 +59,8 @@ def verdict_of(result: RecordResult) -> dict[str, Any]:
 
 
 def counted(result: RecordResult, metric: Metric) -> int:
-    return sum(n for (counted_metric, _), n in result.tally.counts.items() if counted_metric is metric)
+    counts = {} if result.tally is None else result.tally.counts
+    return sum(n for (counted_metric, _), n in counts.items() if counted_metric is metric)
 
 
 @pytest.fixture(scope="module")

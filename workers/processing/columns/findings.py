@@ -92,4 +92,4 @@ def _checked(text: str, digest: str) -> DigestOutcome:
     return outcome
 
 
-_remembered_outcome = lru_cache(maxsize=4_096)(_checked)
+_remembered_outcome = lru_cache(maxsize=1_024)(_checked)

@@ -111,4 +111,4 @@ def _is_value(text: str) -> bool:
     return True
 
 
-_is_remembered_value = lru_cache(maxsize=4_096)(_is_value)
+_is_remembered_value = lru_cache(maxsize=1_024)(_is_value)

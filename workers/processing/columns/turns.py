@@ -1,0 +1,176 @@
+"""Turns of a batch from columns to results: what is pure is prepared by columns, the rest settled row by row, in order.
+
+The rows that columns do not judge are judged by the reference, each in its place between the others, on one state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+
+from workers.keys import encode_key
+from workers.metrics import catalogue as m
+from workers.metrics.labels import End
+from workers.metrics.spec import Tally
+from workers.processing.columns.completeness import CompletenessJudge
+from workers.processing.columns.judge import JudgedColumns, judge_columns
+from workers.processing.columns.partitions import partitions_of
+from workers.processing.columns.reading import Mask, coded, fields, groups, joint
+from workers.processing.columns.routes import RouteReason
+from workers.processing.columns.tallies import tally
+from workers.processing.columns.verdicts import encode_verdicts, event_times
+from workers.processing.duplicates import Arrival
+from workers.processing.lineage import output_headers, source_header
+from workers.processing.outcome import RecordResult
+from workers.processing.paths import PathKey, path_key
+from workers.processing.policy import Policy
+from workers.processing.time import append_time
+from workers.processing.turn_state import TurnOutputs, TurnState
+from workers.records import Output, RawRecord
+from workers.serde.admission import WriterSchema
+
+_ESCAPED: Final = (b"%", b"|")
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedTurns:
+    """Rows judged by columns, with all that does not depend on other records.
+
+    ``positions`` holds the place of each row in its batch of records; ``verdicts`` is None, and ``routes`` has the
+    reason, where the reference must judge. Conversation keys, turn keys and paths are those of the reference.
+    """
+
+    judged: JudgedColumns
+    positions: Sequence[int]
+    verdicts: Sequence[bytes | None]
+    conversation_keys: Sequence[bytes]
+    turn_keys: Sequence[bytes]
+    partitions: Sequence[int]
+    paths: Sequence[PathKey]
+    complete: Sequence[bool]
+    clamped: frozenset[int]
+    append_ms: Sequence[int]
+
+    @property
+    def routes(self) -> dict[int, RouteReason]:
+        """Why the reference must judge a row, by row."""
+        return self.judged.routes
+
+    def tally(self, positions: AbstractSet[int]) -> Tally:
+        """Return the counts of the rows whose record, at one of ``positions``, was processed."""
+        counted = np.fromiter((position in positions for position in self.positions), np.bool_, len(self.positions))
+        return tally(self.judged, counted, self.append_ms)
+
+
+def prepare(
+    records: Sequence[RawRecord],
+    positions: Sequence[int],
+    table: pa.RecordBatch,
+    odd_manifest: Mask,
+    writer: WriterSchema,
+    policy: Policy,
+    judge: CompletenessJudge,
+    outputs: TurnOutputs,
+    schema_id: int,
+) -> PreparedTurns:
+    """Judge the decoded rows of ``table``, whose raw records stand at ``positions`` of ``records``.
+
+    ``schema_id`` is the one that verdicts are framed with.
+    """
+    judged = judge_columns(table, odd_manifest, writer.presence, policy, judge)
+    conversations, turns = _keys(table)
+    append_ms = [_append_ms(records[position]) for position in positions]
+    late = event_times(table)[0] - policy.skew_ms > np.array(append_ms, np.int64)
+    return PreparedTurns(
+        judged=judged,
+        positions=positions,
+        verdicts=encode_verdicts(judged, schema_id),
+        conversation_keys=conversations,
+        turn_keys=turns,
+        partitions=partitions_of(conversations, outputs.fidelity_partitions) if conversations else [],
+        paths=_paths(table, str(writer.ref)),
+        complete=judged.complete.tolist(),
+        clamped=frozenset(np.flatnonzero(late).tolist()),
+        append_ms=append_ms,
+    )
+
+
+def settle(
+    prepared: PreparedTurns, state: TurnState, row: int, position: int, record: RawRecord, payload: bytes, value: bytes
+) -> RecordResult:
+    """Apply one judged turn to the state of its partition, as the reference does.
+
+    ``row`` is its row in ``prepared``, ``position`` its place in the batch, ``value`` its verdict.
+    """
+    turn_key, conversation_key = prepared.turn_keys[row], prepared.conversation_keys[row]
+    offset = record.offset
+    counts: Tally | None = None
+    arrival = state.window.check(turn_key, payload, offset)
+    if arrival.is_repeat:
+        if arrival is Arrival.CONFLICTING:
+            counts = Tally()
+            counts.add(m.RECORDS_CONFLICTING, state.source.topic)
+        return RecordResult(record, End.DUPLICATE, tally=counts)
+    state.known.add(conversation_key, turn_key)
+    headers = output_headers(state.source, record) if record.headers else (source_header(state.source, offset),)
+    verdict = Output(
+        state.outputs.fidelity,
+        turn_key,
+        value,
+        max(record.timestamp, 0),
+        headers,
+        prepared.partitions[row],
+        offset,
+    )
+    outputs: tuple[Output, ...] = (verdict,)
+    first = state.paths.observe_key(record, prepared.paths[row], prepared.complete[row])
+    if first is not None:
+        alerts, counts = first
+        outputs = (verdict, *alerts)
+    if record.key != conversation_key or row in prepared.clamped:
+        counts = counts or Tally()
+        if record.key != conversation_key:
+            counts.add(m.KEY_MISMATCH, state.source.topic)
+        if row in prepared.clamped:
+            counts.add(m.CLAMPED, state.source.topic)
+    return RecordResult(record, End.PROCESSED, outputs, None, counts, position)
+
+
+def _append_ms(record: RawRecord) -> int:
+    return append_time(record) if record.headers else record.timestamp
+
+
+def _keys(table: pa.RecordBatch) -> tuple[list[bytes], list[bytes]]:
+    """Return the keys of conversation and turn of each row."""
+    columns = [table.column(name) for name in ("tenant", "conversation_id", "turn_id")]
+    if any(mark in _bytes_of(column) for column in columns for mark in _ESCAPED):
+        texts = list(zip(*(column.to_pylist() for column in columns), strict=True))
+        return [encode_key(*ids[:2]) for ids in texts], [encode_key(*ids) for ids in texts]
+    tenants, conversations, turns = (column.cast(pa.binary()).to_pylist() for column in columns)
+    keys = list(map(b"%b|%b".__mod__, zip(tenants, conversations, strict=True)))
+    return keys, list(map(b"%b|%b".__mod__, zip(keys, turns, strict=True)))
+
+
+def _bytes_of(column: pa.StringArray) -> bytes:
+    """Return the bytes of all values of ``column``, and perhaps of others in the same buffer."""
+    data = column.buffers()[2]
+    return b"" if data is None else data.to_pybytes()
+
+
+def _paths(table: pa.RecordBatch, schema_id: str) -> list[PathKey]:
+    """Return the producing path of each row; equal paths are one object."""
+    producer = fields(table.column("producer"))
+    service, build, sdk, version, path = (coded(producer[n]) for n in (0, 2, 5, 6, 7))
+    columns = (coded(table.column("tenant")), service, build, sdk, version, path)
+    found = groups(joint([(column.codes, len(column.values)) for column in columns]))
+    distinct = ([column.values[column.codes[row]] for column in columns] for row in found.first.tolist())
+    keys = [
+        path_key("turns", tenant or "", name or "", build_id, kit, kit_version, way, schema_id)
+        for tenant, name, build_id, kit, kit_version, way in distinct
+    ]
+    return [keys[group] for group in found.of_row.tolist()]
