@@ -7,7 +7,7 @@ import io
 import time
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from typing import Any, Final, cast
+from typing import Any, Final, TypeVar, cast
 
 import fastavro
 from aiokafka.record.default_records import DefaultRecordBatchBuilder
@@ -18,6 +18,7 @@ from workers.agents.accounts import Accounts
 from workers.keys import encode_key, partition_of
 from workers.metrics.exporter import Exporter
 from workers.processing.duplicates import DuplicateWindow
+from workers.processing.erasure import KnownTurns
 from workers.processing.fidelity import RuntimeManifest, grade
 from workers.processing.fidelity.avro_form import parse_avro
 from workers.processing.fidelity.findings import find
@@ -26,7 +27,8 @@ from workers.processing.outcome import BatchOutcome, RecordResult
 from workers.processing.path_watch import PathTopics, PathWatch
 from workers.processing.paths import PathInventory
 from workers.processing.policy import Policy
-from workers.processing.turns import TurnJudge, TurnOutputs
+from workers.processing.turn_state import TurnOutputs, TurnState
+from workers.processing.turns import TurnJudge
 from workers.records import Output, Partition, StoredRecord
 from workers.serde.avro_schema import plain
 from workers.serde.encoder import Encoder
@@ -53,6 +55,12 @@ _SOURCE: Final = Partition("turns", 0)
 _LZ4: Final = 3
 _BATCH_BYTES: Final = 512 << 10
 _PREFIX_BYTES: Final = 5
+_T = TypeVar("_T")
+
+
+def in_batches(items: Sequence[_T]) -> list[Sequence[_T]]:
+    """Return ``items`` in the batches of a worker."""
+    return [items[start : start + BATCH] for start in range(0, len(items), BATCH)]
 
 
 def encoder(subject: str) -> Encoder:
@@ -75,7 +83,7 @@ class ReferencePath:
         self.records = [StoredRecord(at, now, turn.key, turn.value) for at, turn in enumerate(sample)]
         self._decoder = RecordDecoder(CachingResolver(LocalRegistry(), "turns", TURN_LIMITS), TURN_LIMITS)
         self.frames = [frame for frame in self._decoder.frames(self.records) if isinstance(frame, Frame)]
-        self._writers = asyncio.run(self._decoder.writers(self.frames))
+        self.writers = asyncio.run(self._decoder.writers(self.frames))
         self._turns = [turn for turn in self._decode() if isinstance(turn, Decoded)]
         parsed = [parse_avro(turn.value["manifest"]) for turn in self._turns]
         self._manifests = [manifest for manifest in parsed if isinstance(manifest, RuntimeManifest)]
@@ -91,7 +99,7 @@ class ReferencePath:
         return {
             "frames": lambda: partial(self._decoder.frames, self.records),
             "scan": lambda: for_each(lambda frame: check(self.writer.scan, frame.payload, TURN_LIMITS), self.frames),
-            "decode": lambda: for_each(lambda frame: self._decoder.decode(frame, self._writers), self.frames),
+            "decode": lambda: for_each(lambda frame: self._decoder.decode(frame, self.writers), self.frames),
             "validate": lambda: for_each(lambda turn: validate_turn(turn.value), self._turns),
             "completeness": lambda: for_each(self._completeness, self._turns),
             "parse": lambda: for_each(lambda turn: parse_avro(turn.value["manifest"]), self._turns),
@@ -102,7 +110,7 @@ class ReferencePath:
             "paths": self._paths,
             "keys": lambda: for_each(_keys, self._turns),
             "judge": lambda: self._judging(self._new_judge()),
-            "count": self._count,
+            "count": lambda: self.count([BatchOutcome([*results]) for results in in_batches(self._results)]),
             "pack": lambda: self._pack,
         }
 
@@ -110,13 +118,27 @@ class ReferencePath:
         """Return the work of decoding and judging the turns at ``positions``."""
         judge = self._new_judge()
         chosen = [(self.records[at], self.frames[at]) for at in positions]
-        return for_each(lambda pair: judge.judge(pair[0], self._decoder.decode(pair[1], self._writers)), chosen)
+        return for_each(lambda pair: judge.judge(pair[0], self._decoder.decode(pair[1], self.writers)), chosen)
 
-    def _new_judge(self) -> TurnJudge:
+    def new_state(self) -> TurnState:
+        """Return the state of a partition that has seen nothing, where others have seen all producing paths."""
         topics = PathTopics("alerts", "producer-paths", encoder("alerts").encode, encoder("producer-paths").encode)
         watch = PathWatch(_SOURCE, topics, PathInventory(_SOURCE), lambda _: True, lambda: self.policy.version)
         outputs = TurnOutputs("fidelity", PARTITIONS, self._verdicts.encode)
-        return TurnJudge(_SOURCE, outputs, lambda: self.policy, watch, DuplicateWindow())
+        return TurnState(_SOURCE, outputs, watch, DuplicateWindow(), KnownTurns())
+
+    def count(self, outcomes: Iterable[BatchOutcome]) -> Callable[[], object]:
+        """Return the work of counting the batches that came to ``outcomes``."""
+        accounts = Accounts(Exporter())
+        batches = []
+        for number, outcome in enumerate(outcomes):
+            start, records = number * BATCH, self.records[number * BATCH : (number + 1) * BATCH]
+            batch = RecordBatch(_SOURCE, 1, start, start + len(records), records, 0, lambda _: True)
+            batches.append((batch, outcome))
+        return for_each(lambda pair: accounts.completed(*pair), batches)
+
+    def _new_judge(self) -> TurnJudge:
+        return TurnJudge(self.new_state(), lambda: self.policy)
 
     def _judge(self, judge: TurnJudge) -> list[RecordResult]:
         return [judge.judge(record, turn) for record, turn in zip(self.records, self._turns, strict=True)]
@@ -126,7 +148,7 @@ class ReferencePath:
         return for_each(lambda pair: judge.judge(*pair), pairs)
 
     def _decode(self) -> list[Ending]:
-        return [self._decoder.decode(frame, self._writers) for frame in self.frames]
+        return [self._decoder.decode(frame, self.writers) for frame in self.frames]
 
     def _completeness(self, decoded: Decoded) -> None:
         turn, fingerprint = decoded.value, decoded.value["fingerprint"]
@@ -154,15 +176,6 @@ class ReferencePath:
         ]
         return for_each(lambda turn: inventory.observe(*turn), turns)
 
-    def _count(self) -> Callable[[], object]:
-        accounts = Accounts(Exporter())
-        batches = []
-        for start in range(0, len(self.records), BATCH):
-            records = self.records[start : start + BATCH]
-            batch = RecordBatch(_SOURCE, 1, start, start + len(records), records, 0, lambda _: True)
-            batches.append((batch, BatchOutcome(self._results[start : start + BATCH])))
-        return lambda: _each(accounts, batches)
-
     def _pack(self) -> None:
         """Build record batches of the verdicts as the Kafka client does, compressed as the worker does by default."""
         for start in range(0, len(self.outputs), BATCH):
@@ -176,11 +189,6 @@ def _keys(decoded: Decoded) -> None:
     turn = decoded.value
     encode_key(turn["tenant"], turn["conversation_id"], turn["turn_id"])
     partition_of(encode_key(turn["tenant"], turn["conversation_id"]), PARTITIONS)
-
-
-def _each(accounts: Accounts, batches: Iterable[tuple[RecordBatch, BatchOutcome]]) -> None:
-    for batch, outcome in batches:
-        accounts.completed(batch, outcome)
 
 
 def _append(builder: DefaultRecordBatchBuilder, at: int, output: Output) -> None:

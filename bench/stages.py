@@ -35,12 +35,14 @@ def stage_costs(path: Path, workload: Workload, turns: int = TURNS, repeats: int
     reference = ReferencePath(workload.turns(turns))
     if path == "reference":
         return Costs(disjoint(time_stages(reference.stages(), turns, repeats), PARTS), {"reference": 1.0})
+    from bench.column_path import PARTS as COLUMN_PARTS
     from bench.column_path import SHARED, ColumnPath
 
     columns = ColumnPath(reference)
     shared = {name: stage for name, stage in reference.stages().items() if name in SHARED}
     first = {"frames": shared.pop("frames")}
-    return Costs(time_stages({**first, **columns.stages(), **shared}, turns, repeats), columns.routes)
+    costs = time_stages({**first, **columns.stages(), **shared}, turns, repeats)
+    return Costs(disjoint(costs, COLUMN_PARTS), columns.routes)
 
 
 @click.command()
