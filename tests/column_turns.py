@@ -17,7 +17,7 @@ from workers.processing.fingerprint import PARTS
 from workers.serde.avro_schema import ArrayType, EnumType, Node, Primitive, RecordType, UnionType
 from workers.serde.columns.layout import nullable
 
-TEXTS: Final = ("a", "ü", "a|b%", " ", "\U0001f600", "\u2028", "x" * 300)
+TEXTS: Final = ("a", "ü", "a|b%", " ", "\U0001f600", "x" * 300)
 MARKED: Final = (None, "v1", "v2-2026", "", "Unknown", "LATEST", "main ", "\uff2e\uff35\uff2c\uff2c", "y" * 201)
 COUNTS: Final = (0, 1, 63, 64, 8_191, 8_192, 100_000, 100_001, -1, -2, 2**40)
 PIECES: Final = ("facts", "history", "memories", "Facts", "f" * 65)
@@ -77,7 +77,9 @@ class Turns:
             "definition_fallback": rng.choice([None, True, False]),
             "summary_depth": rng.choice([None, 0, 3, 1_000, 1_001, -1, -7]),
             "state_counts": self._counts(),
-            "not_applicable": rng.choice([None, None, [], ["moderation_version"], [*PARTS, "weather", "weather"]]),
+            "not_applicable": rng.choice(
+                [None, None, [], ["moderation_version"], ["weather"], [*PARTS, "weather", "weather"]]
+            ),
             "state_position": rng.choice([None, 0, 70_000, -1]),
             "piece_digests": rng.choice([None, {"facts": DIGEST}]),
         }
@@ -150,25 +152,36 @@ class Turns:
 
     def mutate(self, manifest: dict[str, Any]) -> None:
         """Change one thing in ``manifest``, in a way that columns can hold; it may stay valid."""
-        spots = list(_spots(manifest_type(), manifest))
-        holder, key, node = self.rng.choice(spots)
-        holder[key] = self._other(node, holder[key])
+        holder, key, node = self.rng.choice(list(_spots(manifest_type(), manifest)))
+        holder[key] = self.rng.choice(_others(node, key, holder[key]))
 
-    def _other(self, node: Node, value: Any) -> Any:
-        inner = nullable(node) if isinstance(node, UnionType) else node
-        match inner:
-            case Primitive(kind="int"):
-                return self.rng.choice([None, 1, 3])
-            case Primitive():
-                return self.rng.choice([None, *TEXTS, *JSON_TEXTS, *BROKEN, *STAMPS])
-            case EnumType():
-                return self.rng.choice([None, "bogus", *inner.symbols])
-            case ArrayType():
-                return self.rng.choice([None, [], [*(value or []), None]])
-            case RecordType():
-                empty = dict.fromkeys(entry.name for entry in inner.fields)
-                return self.rng.choice([None, empty, {**(value or empty), "unlisted": 1}])
-        raise TypeError(f"{node} cannot be mutated")
+
+def mutations(manifest: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yield ``manifest`` with each of its values replaced by each thing that columns can hold there."""
+    for holder, key, node in list(_spots(manifest_type(), manifest)):
+        kept = holder[key]
+        for other in _others(node, key, kept):
+            holder[key] = other
+            yield copy.deepcopy(manifest)
+        holder[key] = kept
+
+
+def _others(node: Node, key: Any, value: Any) -> list[Any]:
+    inner = nullable(node) if isinstance(node, UnionType) else node
+    match inner:
+        case Primitive(kind="int"):
+            return [None, 1, 3]
+        case Primitive():
+            held = {"value": (*JSON_TEXTS, *BROKEN), "capturedAt": STAMPS}
+            return [None, "", DIGEST, *held.get(key, TEXTS)]
+        case EnumType():
+            return [None, "bogus", *inner.symbols]
+        case ArrayType():
+            return [None, [], [*(value or []), None]]
+        case RecordType():
+            empty = dict.fromkeys(entry.name for entry in inner.fields)
+            return [None, empty, {**(value or empty), "unlisted": 1}]
+    raise TypeError(f"{node} cannot be mutated")
 
 
 def _artifacts(value: Any) -> Iterator[dict[str, Any]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 from typing import Any, Final, NamedTuple
 
@@ -18,11 +19,13 @@ from workers.processing.columns.completeness import CompletenessJudge
 from workers.processing.columns.judge import JudgedColumns, judge_columns
 from workers.processing.columns.verdicts import encode_verdicts
 from workers.processing.duplicates import DuplicateWindow
+from workers.processing.erasure import KnownTurns
 from workers.processing.outcome import End
 from workers.processing.path_watch import PathTopics, PathWatch
 from workers.processing.paths import PathInventory
 from workers.processing.policy import Policy
-from workers.processing.turns import TurnJudge, TurnOutputs
+from workers.processing.turn_state import TurnOutputs, TurnState
+from workers.processing.turns import TurnJudge
 from workers.records import Partition, StoredRecord
 from workers.serde.admission import WriterSchema, admit
 from workers.serde.encoder import Encoder
@@ -82,9 +85,9 @@ class Paths:
         ignored = PathTopics("alerts", "producer-paths", lambda _: b"", lambda _: b"")
         watch = PathWatch(source, ignored, PathInventory(source), lambda _: True, lambda: "")
         # Offsets further apart than the window, so that no turn is a repeat.
-        self._judge = TurnJudge(
-            source, TurnOutputs("fidelity", 1, encoder.encode), lambda: self.policy, watch, DuplicateWindow(1)
-        )
+        outputs = TurnOutputs("fidelity", 1, encoder.encode)
+        state = TurnState(source, outputs, watch, DuplicateWindow(1), KnownTurns())
+        self._judge = TurnJudge(state, lambda: self.policy)
         self._offset = 0
         self._completeness = CompletenessJudge()
 
@@ -116,5 +119,4 @@ class Paths:
 
 @cache
 def _with_presence(presence: frozenset[str]) -> WriterSchema:
-    known = writer()
-    return WriterSchema(known.ref, presence, known.unknown_fields, known.plain_schema, known.scan, known.projection)
+    return replace(writer(), presence=presence)

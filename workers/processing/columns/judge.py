@@ -79,7 +79,7 @@ def judge_columns(
     digests = check_digests(manifests, sound)
     shapes = np.where(sound, shape(manifests), NO_MANIFEST)
     known = completeness.where(lambda found: found.states["model_id"] is FieldState.PRESENT)
-    mismatch = another_model(manifests, fingerprints.model_ids, sound & known & fingerprints.present)
+    mismatch = another_model(manifests, fingerprints.model_ids, sound & known)
     shapes[mismatch] |= MODEL_MISMATCH
     routes: dict[int, RouteReason] = {}
     for reason, chosen in (

@@ -71,6 +71,7 @@ def test_realistic_traffic_is_judged_by_columns_but_for_a_few_turns() -> None:
         ({"tools.calls.0.output": artifact("absent", "declared")}, None),
         ({"tools.calls.0.output": artifact("unavailable", "unknown")}, None),
         ({"tools.calls.0.output": artifact("hash")}, None),
+        ({"tools.definitions.0.definition": artifact("absent")}, None),
         ({"tools.calls.0.error": artifact("hash")}, RouteReason.FINDINGS),
         ({"tools.calls.0.error": artifact("unavailable")}, RouteReason.FINDINGS),
         ({"tools.calls.0.error": artifact("value", "mapped")}, RouteReason.FINDINGS),
