@@ -101,8 +101,19 @@ def _measurement(
         turns / ((last.at_ns - first.at_ns) / 1e9),
         process.memory_mb(),
         None if first_verdict is None else (first_verdict.at_ns - process.started_ns) / 1e9,
-        process.decoded_rows() if name is ContenderName.WORKER else {},
+        _routes(process, turns) if name is ContenderName.WORKER else {},
     )
+
+
+def _routes(process: ContenderProcess, turns: int) -> Mapping[str, int]:
+    """Return the worker's rows by route; it counts a batch just after its verdicts are acknowledged."""
+    deadline = time.monotonic() + _PATIENCE_S
+    while sum((routes := process.decoded_rows()).values()) < turns:
+        process.check_running()
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"the worker counts {sum(routes.values())} of {turns} rows")
+        time.sleep(_POLL_S)
+    return routes
 
 
 def _wait_for_last_fetch(process: ContenderProcess) -> Mark:
