@@ -69,7 +69,9 @@ BY_COLUMNS = False
 class TurnTopology:
     """A judge of turns with everything around it in memory; by columns as far as they reach, if ``columns`` is set."""
 
-    def __init__(self, policy: Policy | None = None, source: Partition | None = None, *, columns: bool | None = None) -> None:
+    def __init__(
+        self, policy: Policy | None = None, source: Partition | None = None, *, columns: bool | None = None
+    ) -> None:
         self.policy = policy or Policy()
         self.source = source or Partition("turns", 0)
         by_columns = BY_COLUMNS if columns is None else columns

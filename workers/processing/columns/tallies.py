@@ -2,67 +2,110 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Sequence
-from itertools import compress, repeat
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import Final, NamedTuple
+
+import numpy as np
 
 from workers.metrics import catalogue as m
 from workers.metrics.labels import LevelLabel
 from workers.metrics.spec import Tally
 from workers.processing.columns.grade import grade_of
 from workers.processing.columns.judge import JudgedColumns
-from workers.processing.columns.reading import Mask, fields
-from workers.processing.policy import Policy
+from workers.processing.columns.reading import Mask, Positions, coded, fields, groups, joint
+from workers.processing.fingerprint import Completeness
 
-_UNSET = "unset"
+_UNSET: Final = "unset"
+
+
+class _Place(NamedTuple):
+    """A service and one of its paths, as labels show them."""
+
+    service: str
+    path: str
+
+
+class _Rows(NamedTuple):
+    """The counted rows of a batch: what was judged, where they stand, and the place of each among ``places``."""
+
+    judged: JudgedColumns
+    chosen: Positions
+    place_of_row: Positions
+    places: list[_Place]
 
 
 def tally(judged: JudgedColumns, counted: Mask, append_ms: Sequence[int]) -> Tally:
     """Return the counts of the ``counted`` rows, of which those that the reference must judge are left out.
 
-    ``append_ms`` holds when the broker appended each row, in milliseconds. Series stand in the order in which the
-    reference would have come to them.
+    ``append_ms`` holds when the broker appended each row, in milliseconds.
     """
-    chosen = (counted & judged.kept).tolist()
-    producer = fields(judged.table.column("producer"))
-    services = list(compress(producer[0].to_pylist(), chosen))
-    paths = [path or _UNSET for path in compress(producer[7].to_pylist(), chosen)]
-    shapes = list(compress(judged.shapes.tolist(), chosen))
-    codes = list(compress(judged.completeness.of_row.tolist(), chosen))
     counts = Tally()
-    _count_grades(counts, services, paths, shapes)
+    rows = _rows(judged, np.flatnonzero(counted & judged.kept))
+    _count_grades(counts, rows)
     for row, outcome in zip(*judged.digests, strict=True):
         if counted[row] and row not in judged.routes:
             counts.add(m.FIDELITY_DIGEST_CHECKS, outcome)
-    times = compress(append_ms, chosen) if judged.policy.waivers else repeat(0, len(codes))
-    _count_completeness(counts, judged, zip(services, paths, codes, times, strict=True))
+    _count_completeness(counts, rows, append_ms)
     return counts
 
 
-def _count_grades(counts: Tally, services: list[str], paths: list[str], shapes: list[int]) -> None:
-    judgements = {code: grade_of(code).judgement for code in set(shapes)}
-    outcomes = {code: (found.status, found.level or LevelLabel.NONE) for code, found in judgements.items()}
-    outcomes_of_rows = map(outcomes.__getitem__, shapes)
-    for (outcome, service, path), n in Counter(zip(outcomes_of_rows, services, paths, strict=True)).items():
-        counts.add(m.FIDELITY_TURNS, *outcome, service, path, n=n)
-    for code, n in Counter(shapes).items():
-        for gap in judgements[code].gap_codes:
+def _rows(judged: JudgedColumns, chosen: Positions) -> _Rows:
+    service, *_, path = fields(judged.table.column("producer"))
+    services, paths = coded(service), coded(path)
+    found = groups(joint([(services.codes, len(services.values)), (paths.codes, len(paths.values))])[chosen])
+    places = [
+        _Place(services.values[services.codes[row]] or "", paths.values[paths.codes[row]] or _UNSET)
+        for row in chosen[found.first].tolist()
+    ]
+    return _Rows(judged, chosen, found.of_row, places)
+
+
+def _count_grades(counts: Tally, rows: _Rows) -> None:
+    shapes = rows.judged.shapes[rows.chosen]
+    found = groups(shapes)
+    judgements = [grade_of(code).judgement for code in shapes[found.first].tolist()]
+    outcomes: dict[tuple[str, str], int] = {}
+    outcome_of = [
+        outcomes.setdefault((judged.status, judged.level or LevelLabel.NONE), len(outcomes)) for judged in judgements
+    ]
+    labels = list(outcomes)
+    for place, outcome, n in _pairs(rows, np.array(outcome_of, np.intp)[found.of_row], len(outcomes)):
+        counts.add(m.FIDELITY_TURNS, *labels[outcome], *place, n=n)
+    for judgement, n in zip(judgements, np.bincount(found.of_row).tolist(), strict=True):
+        for gap in judgement.gap_codes:
             counts.add(m.FIDELITY_GAPS, gap, n=n)
-    for (code, service), n in Counter(zip(shapes, services, strict=True)).items():
-        for finding in judgements[code].finding_codes:
-            counts.add(m.FIDELITY_FINDINGS, finding, service, n=n)
+    if any(judgement.finding_codes for judgement in judgements):
+        for place, shape, n in _pairs(rows, found.of_row, len(judgements)):
+            for finding in judgements[shape].finding_codes:
+                counts.add(m.FIDELITY_FINDINGS, finding, place.service, n=n)
 
 
-def _count_completeness(counts: Tally, judged: JudgedColumns, rows: Iterable[tuple[str, str, int, int]]) -> None:
-    """Count ``rows`` of (service, path, code of completeness, append time)."""
-    policy: Policy = judged.policy
-    for (service, path, code, at), n in Counter(rows).items():
-        found = judged.completeness.distinct[code].result
-        counts.add(m.FINGERPRINT_TURNS, service, str(found.complete).lower(), n=n)
-        for field, gap in found.gaps:
-            waived = policy.waiver_book.waived(service, path, field, gap, at)
-            counts.add(m.FINGERPRINT_INCOMPLETE, service, path, field, gap, str(waived).lower(), n=n)
-        for field in found.missing_tier2:
-            counts.add(m.TIER2_MISSING, service, field, n=n)
-        if found.unknown_attestations:
-            counts.add(m.UNKNOWN_ATTESTATIONS, service, n=found.unknown_attestations * n)
+def _count_completeness(counts: Tally, rows: _Rows, append_ms: Sequence[int]) -> None:
+    completeness = rows.judged.completeness
+    # Only a waiver depends on when a turn came.
+    times = groups(np.array(append_ms, np.int64)[rows.chosen] if rows.judged.policy.waivers else 0 * rows.chosen)
+    codes = completeness.of_row[rows.chosen] * len(times.first) + times.of_row
+    for place, code, n in _pairs(rows, codes, len(completeness.distinct) * len(times.first)):
+        found = completeness.distinct[code // len(times.first)].result
+        at = append_ms[rows.chosen[times.first[code % len(times.first)]]]
+        _count_states(counts, found, place, partial(rows.judged.policy.waiver_book.waived, *place, at=at), n)
+
+
+def _count_states(counts: Tally, found: Completeness, place: _Place, waived: Callable[..., bool], n: int) -> None:
+    counts.add(m.FINGERPRINT_TURNS, place.service, str(found.complete).lower(), n=n)
+    for field, gap in found.gaps:
+        label = str(waived(field=field, state=gap)).lower()
+        counts.add(m.FINGERPRINT_INCOMPLETE, *place, field, gap, label, n=n)
+    for field in found.missing_tier2:
+        counts.add(m.TIER2_MISSING, place.service, field, n=n)
+    if found.unknown_attestations:
+        counts.add(m.UNKNOWN_ATTESTATIONS, place.service, n=found.unknown_attestations * n)
+
+
+def _pairs(rows: _Rows, codes: Positions, size: int) -> Iterator[tuple[_Place, int, int]]:
+    """Yield each place with each code below ``size`` that occurs at it, and how often."""
+    of_row, first = groups(rows.place_of_row * size + codes)
+    numbers = np.bincount(of_row, minlength=len(first)).tolist()
+    for place, code, n in zip(rows.place_of_row[first].tolist(), codes[first].tolist(), numbers, strict=True):
+        yield rows.places[place], code, n

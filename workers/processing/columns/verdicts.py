@@ -205,7 +205,9 @@ def _counts(fingerprints: Fingerprints) -> list[bytes]:
     encoded = [NULL] * len(depths)
     for pieces in fingerprints.counts:
         names = _shown_names(pieces.names)
-        if names is not None:
+        if names is not None and len(pieces.rows) == len(depths):
+            encoded = _written(names, pieces.counts)
+        elif names is not None:
             for row, written in zip(pieces.rows.tolist(), _written(names, pieces.counts), strict=True):
                 encoded[row] = written
     return list(map(add, depths, encoded))
