@@ -142,6 +142,17 @@ async def test_a_letter_too_large_goes_without_its_value_and_keeps_its_reason(sc
     assert script.held == []
 
 
+async def test_a_letter_whose_topic_takes_none_of_its_size_halts_as_a_dead_letter(script: Script) -> None:
+    allowed = asyncio.Event()
+    script.judge = refused(Reason.BAD_MAGIC)
+    script.brokers.answer = unless(allowed, "turns-dlq", MessageSizeTooLargeError())
+    batch = script.submit(turns(7))
+    await until(lambda: bool(script.held))
+    assert script.held == [HaltReason.DEAD_LETTER]
+    allowed.set()
+    await until(lambda: batch.state is BatchState.DONE)
+
+
 async def test_fifty_outputs_in_a_row_become_letters_and_the_next_halts_until_it_can_be_written(script: Script) -> None:
     allowed = asyncio.Event()
     script.brokers.answer = unless(allowed, "fidelity", MessageSizeTooLargeError())
