@@ -12,6 +12,7 @@ from typing import Self
 from accounting import Books, Source
 from confluent_kafka import KafkaError, KafkaException, Producer
 from confluent_kafka import Message as Delivered
+from topic_reading import count_records
 
 from workers.testing.kafka_io import Message
 from workers.testing.traffic import GeneratedRecord
@@ -31,14 +32,15 @@ class Traffic:
 
     def __init__(self, bootstrap_servers: str, records: Iterable[GeneratedRecord], rate: float) -> None:
         self.books = Books()
+        self._bootstrap_servers = bootstrap_servers
         self._stop = threading.Event()
         self._failure: BaseException | None = None
         self._thread = threading.Thread(target=self._run, args=(bootstrap_servers, records, rate))
 
-    def stop_after(self, records: int) -> None:
-        """Send until at least ``records`` are acknowledged, then no more, and wait for what is on its way."""
-        while self._thread.is_alive() and len(self.books.sent) < records:
-            self._thread.join(0.1)
+    def stop_after(self, turns: int, topic: str) -> None:
+        """Send until ``topic`` holds as many as ``turns`` records, then no more, and wait for what is on its way."""
+        while self._thread.is_alive() and count_records(self._bootstrap_servers, topic) < turns:
+            self._thread.join(0.5)
         self._stop.set()
         self._thread.join()
         if self._failure is not None:

@@ -189,8 +189,8 @@ CATALOGUE: Final = {
         ReasonEntry(
             Reason.BAD_KEY,
             _P,
-            "A tombstone's key does not name what to erase.",
-            "Key it tenant|conversation_id, with % and | escaped.",
+            "A tombstone's key, or its header engram.turn-id, does not name what to erase.",
+            "Key it tenant|conversation_id, with % and | escaped; a header engram.turn-id holds one turn_id.",
         ),
         ReasonEntry(
             Reason.NOT_OPERATOR,

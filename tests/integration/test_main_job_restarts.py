@@ -55,7 +55,7 @@ def test_a_worker_killed_three_times_leaves_no_turn_without_a_verdict_and_repeat
             )
             worker.kill()
             worker.start()
-        traffic.stop_after(DISTURBED_TURNS)
+        traffic.stop_after(DISTURBED_TURNS, topics.name("turns"))
         worker.wait_ready()
         worker.wait_until(
             lambda: not open_offsets(kafka, worker.group, inputs(topics)), "everything is committed", PATIENCE_S
@@ -107,7 +107,7 @@ def test_workers_that_join_and_leave_under_load_lose_and_repeat_nothing_and_own_
         wait_stable([c], topics)
         b.start()
         wait_stable([b, c], topics)
-        traffic.stop_after(DISTURBED_TURNS)
+        traffic.stop_after(DISTURBED_TURNS, topics.name("turns"))
         wait_until(lambda: not open_offsets(kafka, c.group, inputs(topics)), "everything is committed", PATIENCE_S)
         wait_stable([b, c], topics)
         assert [worker.terminate() for worker in (b, c)] == [0, 0]

@@ -13,9 +13,9 @@ from topic_reading import committed_and_end, count_records, open_offsets
 from traffic_sending import send
 from worker_process import WorkerProcess
 
-from workers.commands.worker import GRACE_SECONDS
 from workers.testing.kafka_topics import TopicFactory
 from workers.topic_catalogue import load_catalogue
+from workers.transport.process import GRACE_SECONDS
 
 pytestmark = pytest.mark.kafka
 
@@ -43,10 +43,9 @@ def test_sigterm_while_outputs_linger_waits_for_their_acknowledgement_and_commit
         assert time.monotonic() - started < 20
         assert count_records(kafka, topics.name("fidelity")) > 0
         check_commits(kafka, topics, worker.group, books)
-        worker.start()
-        worker.wait_ready()
-        worker.wait_until(lambda: not open_offsets(kafka, worker.group, inputs(topics)), "everything is committed")
-        assert worker.terminate() == 0
+    with WorkerProcess(kafka, topics.prefix, tmp_path, "successor") as successor:
+        successor.wait_until(lambda: not open_offsets(kafka, worker.group, inputs(topics)), "everything is committed")
+        assert successor.terminate() == 0
     assert check_all_outputs(kafka, topics, books) == 0
 
 

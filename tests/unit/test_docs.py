@@ -317,7 +317,7 @@ LIMITS: dict[str, list[tuple[str, float]]] = {
     "## A writer's schema": [
         ("its JSON", Limits().schema_bytes),
         ("nesting", Limits().schema_depth),
-        ("values of one record", Limits().schema_nodes),
+        ("values its types describe", Limits().schema_nodes),
         ("serde.schema_ids", Limits().schema_ids),
         ("wait for an id", resolver.GRACE_S),
         ("not asked for again", resolver.NEGATIVE_S),

@@ -197,10 +197,11 @@ class Lane:
 
     def _why_halted(self, outcome: BatchOutcome, refusal: Refusal) -> tuple[HaltReason, str]:
         text = _refusal_text(refusal)
+        if any(refusal.output in result.outputs for result in outcome.results if result.rejection is not None):
+            return HaltReason.DEAD_LETTER, text
         if refusal.kind in _REASON_OF and refusal.output.source_offset is not None:
             return HaltReason.OURS_IN_A_ROW, f"{text}, as {OURS_IN_A_ROW} outputs in a row before it"
-        is_letter = any(refusal.output in result.outputs for result in outcome.results if result.rejection is not None)
-        return (HaltReason.DEAD_LETTER if is_letter else HaltReason.OUTPUT), text
+        return HaltReason.OUTPUT, text
 
     async def _publish_rows(self, rows: list[Output]) -> None:
         with self._halt() as halt:

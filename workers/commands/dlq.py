@@ -16,7 +16,7 @@ from workers.admin.reading import read_to_end, reader
 from workers.commands.files import EXIT_NOT_FOUND, Progress
 from workers.commands.options import settings_options
 from workers.config import Settings
-from workers.outputs.dlq import PREFIX
+from workers.outputs.dlq import PREFIX, added_to
 from workers.reasons import CATALOGUE, Reason
 from workers.topic_catalogue import topic_name
 from workers.transport.connection import client_options
@@ -35,7 +35,7 @@ def _facts(letter: Letter) -> dict[str, str]:
     """Return what the headers of ``letter`` say about its refusal."""
     return {
         name.removeprefix(PREFIX): content.decode("utf-8", "replace")
-        for name, content in letter.headers
+        for name, content in letter.headers[added_to(letter.headers) :]
         if name.startswith(PREFIX) and content is not None
     }
 
@@ -120,7 +120,7 @@ def _print(letter: Letter, facts: dict[str, str], reveal: bool, form: str) -> No
     if reveal:
         described["key_base64"] = _base64(letter.key)
         described["headers"] = [
-            [name, _base64(content)] for name, content in letter.headers if not name.startswith(PREFIX)
+            [name, _base64(content)] for name, content in letter.headers[: added_to(letter.headers)]
         ]
         described["value_base64"] = _base64(letter.value)
     if form == "json":

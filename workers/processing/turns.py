@@ -21,7 +21,7 @@ from workers.processing.turn_state import TurnState
 from workers.reasons import Reason, Rejection
 from workers.records import Output, RawRecord
 from workers.serde.records import Decoded, Ending
-from workers.serde.validation import validate_turn
+from workers.serde.validation import is_id, validate_turn
 from workers.serde.wire_format import Tombstone
 
 TURN_ID_HEADER: Final = "engram.turn-id"
@@ -91,8 +91,8 @@ class TurnJudge:
             return rejected(record, Rejection(Reason.MISSING_KEY, "frame"))
         try:
             tenant, conversation = decode_key(record.key, 2)
-            turn_id = next((content for name, content in record.headers if name == TURN_ID_HEADER), None)
-            named = None if turn_id is None else encode_key(tenant, conversation, turn_id.decode())
+            turn_ids = [content for name, content in record.headers if name == TURN_ID_HEADER]
+            named = encode_key(tenant, conversation, _turn_id(turn_ids[0])) if turn_ids else None
         except ValueError:
             return rejected(record, Rejection(Reason.BAD_KEY, "frame"))
         keys = (
@@ -111,6 +111,14 @@ class TurnJudge:
             partition=partition_of(conversation_key, self._state.outputs.fidelity_partitions),
             source_offset=record.offset,
         )
+
+
+def _turn_id(header: bytes | None) -> str:
+    """Return the turn that a tombstone names; a header that names none must not widen it to the conversation."""
+    turn_id = (header or b"").decode()
+    if not is_id(turn_id):
+        raise ValueError("not the id of a turn")
+    return turn_id
 
 
 def _verdict(turn: Mapping[str, Any], policy: Policy, judgement: Judgement, state: Completeness) -> dict[str, Any]:

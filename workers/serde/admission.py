@@ -67,7 +67,7 @@ def _examine(schema_text: str, subject: str, limits: Limits, ref: SchemaRef) -> 
     if not isinstance(writer, RecordType):
         raise UnsupportedSchemaError("the root is not a record", "")
     if writer.nodes > limits.schema_nodes:
-        raise UnsupportedSchemaError(f"one record holds over {limits.schema_nodes} values", "")
+        raise UnsupportedSchemaError(f"its types describe over {limits.schema_nodes} values", "")
     projection = compile_projection(_reader(subject), writer, VERBATIM.get(subject, frozenset()))
     plain_schema = cast("Schema", fastavro.parse_schema(cast("Schema", plain(document))))
     return WriterSchema(

@@ -8,9 +8,11 @@ Source: the Avro 1.12 specification, "Schema Declaration"; docs/producer-guide.m
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TypeAlias, TypeGuard
 
 PRIMITIVES: Final = frozenset({"null", "boolean", "int", "long", "float", "double", "bytes", "string"})
+MAX_NAME: Final = 512
+"""Longest name of a field, or of one part of a type's name, in characters."""
 _PLAIN_KEYS: Final = ("type", "name", "namespace", "fields", "items", "values", "symbols")
 
 
@@ -87,7 +89,10 @@ class MapType:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class UnionType:
-    """A union; ``has_void`` ignores a null branch, which takes the byte of its index."""
+    """A union; ``has_void`` ignores a null branch, which takes the byte of its index.
+
+    ``nodes`` counts every branch, though a value has only one: the work of matching two schemas grows with all of them.
+    """
 
     branches: tuple[Node, ...]
     height: int
@@ -143,6 +148,14 @@ def plain(schema: object) -> object:
     if isinstance(schema, dict):
         return {key: schema[key] if key == "symbols" else plain(schema[key]) for key in _PLAIN_KEYS if key in schema}
     return schema
+
+
+def _is_name(name: object) -> TypeGuard[str]:
+    """Whether ``name`` can be shown as part of a place: it goes into headers of letters, into verdicts and answers.
+
+    Avro's rule, with letters of any script as some registries take them; never what UTF-8 cannot hold.
+    """
+    return isinstance(name, str) and len(name) <= MAX_NAME and name.isidentifier()
 
 
 class _Parser:
@@ -205,15 +218,15 @@ class _Parser:
         return UnionType(
             nodes,
             1 + max(node.height for node in nodes),
-            1 + max(node.nodes for node in nodes),
+            1 + sum(node.nodes for node in nodes),
             any(node.has_void for node in nodes if not isinstance(node, Primitive)),
         )
 
     def _open(self, schema: dict[str, object], namespace: str, path: str) -> tuple[str, str]:
         """Reserve the name of a named type; return its full name and the namespace inside it."""
         name = schema.get("name")
-        if not isinstance(name, str) or not name:
-            raise UnsupportedSchemaError("a named type has no name", path)
+        if not isinstance(name, str) or not all(_is_name(part) for part in name.split(".")):
+            raise UnsupportedSchemaError("a named type has no name, or one that Avro does not allow", path)
         own = schema.get("namespace")
         space = name.rpartition(".")[0] or (own if isinstance(own, str) else namespace)
         full = name if "." in name or not space else f"{space}.{name}"
@@ -251,8 +264,8 @@ class _Parser:
         return node
 
     def _field(self, entry: object, namespace: str, path: str, depth: int) -> Field:
-        if not isinstance(entry, dict) or not isinstance(name := entry.get("name"), str):
-            raise UnsupportedSchemaError("a field has no name", path)
+        if not isinstance(entry, dict) or not _is_name(name := entry.get("name")):
+            raise UnsupportedSchemaError("a field has no name, or one that Avro does not allow", path)
         aliases = entry.get("aliases")
         return Field(
             name,

@@ -15,8 +15,8 @@ class Limits:
 
     ``record_bytes`` counts the framed, uncompressed value. ``collection_items`` bounds one array or map,
     ``record_items`` all of a record together. ``schema_*`` bound a writer's schema at admission: its JSON text in
-    bytes, how many ids of one subject are held, how deep it nests, and how many values one record without any item can
-    have (named types counted at every use).
+    bytes, how many ids of one subject are held, how deep it nests, and how many values its types describe, one item
+    per collection and every branch of a union (named types counted at every use).
     """
 
     record_bytes: int = 1_048_576

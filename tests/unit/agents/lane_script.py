@@ -10,8 +10,10 @@ from aiokafka import AIOKafkaProducer
 
 from workers.agents.halt import Backoff
 from workers.agents.lane import Lane
+from workers.metrics import catalogue as m
 from workers.metrics.exporter import Exporter
 from workers.metrics.labels import End, HaltReason
+from workers.metrics.spec import Tally
 from workers.outputs.publisher import Publisher
 from workers.processing.outcome import BatchOutcome, RecordResult, rejected
 from workers.reasons import Reason, Rejection
@@ -112,6 +114,8 @@ class Script:
 
 
 def _complete(batch: RecordBatch) -> bool:
+    if batch.state is BatchState.ABANDONED:
+        return False
     assert batch.state is BatchState.STARTED
     batch.state = BatchState.DONE
     return True
@@ -123,11 +127,13 @@ def turns(*offsets: int) -> list[StoredRecord]:
 
 
 def verdict(record: RawRecord) -> RecordResult:
-    """Return the result of a good turn: one output."""
+    """Return the result of a good turn: one output, one count."""
     output = Output(
         "fidelity", b"%d" % record.offset, record.value, record.timestamp, partition=0, source_offset=record.offset
     )
-    return RecordResult(record, End.PROCESSED, (output,))
+    tally = Tally()
+    tally.add(m.CLAMPED, TURNS.topic)
+    return RecordResult(record, End.PROCESSED, (output,), tally=tally)
 
 
 def refused(reason: Reason) -> Callable[[RawRecord], RecordResult]:

@@ -18,7 +18,7 @@ from workers.metrics.spec import Metric
 from workers.processing.fidelity.catalogue import RULES_EDITION
 from workers.processing.outcome import RecordResult
 from workers.processing.policy import Policy
-from workers.reasons import Reason
+from workers.reasons import Reason, Rejection
 from workers.records import Output, StoredRecord
 from workers.resources import resource_folder
 from workers.testing.traffic import TURN_KINDS, GeneratedRecord, TrafficPlan
@@ -123,6 +123,12 @@ async def test_the_trace_context_of_a_turn_is_on_its_verdict_and_other_headers_a
         assert output.headers == (("engram.source", b"turns:0:0"), *trace)
 
 
+async def test_a_trace_header_too_long_for_a_verdict_is_not_copied() -> None:
+    result = await only(a_turn(), headers=(("traceparent", b"00-1-2-01"), ("tracestate", b"x" * 1_025)))
+    for output in result.outputs:
+        assert output.headers == (("engram.source", b"turns:0:0"), ("traceparent", b"00-1-2-01"))
+
+
 async def test_a_bad_manifest_leaves_the_rest_of_the_verdict_as_it_is() -> None:
     turn = a_turn()
     good = verdict_of(await only(turn))
@@ -194,6 +200,16 @@ async def test_a_tombstone_that_names_a_turn_nulls_that_turn_only() -> None:
     key = encode_key(turn["tenant"], "c1")
     (erased,) = await topology.run([StoredRecord(9, APPEND_MS, key, None, (("engram.turn-id", b"t|1"),))])
     assert [output.key for output in erased.outputs] == [encode_key(turn["tenant"], "c1", "t|1")]
+
+
+@pytest.mark.parametrize("header", [None, b"", b"\xff", b"a\nb", b"x" * 201])
+async def test_a_tombstone_whose_turn_id_names_no_turn_erases_nothing(header: bytes | None) -> None:
+    turn = a_turn(conversation_id="c1")
+    topology = TurnTopology()
+    await topology.run([record_of(turn)])
+    key = encode_key(turn["tenant"], "c1")
+    (refused,) = await topology.run([StoredRecord(9, APPEND_MS, key, None, (("engram.turn-id", header),))])
+    assert (refused.outputs, refused.rejection) == ((), Rejection(Reason.BAD_KEY, "frame"))
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import time
 from typing import Any
 
 import pytest
@@ -183,3 +184,41 @@ def test_mistakes_in_a_writers_defaults_and_texts_do_not_matter() -> None:
     schema = with_field("int")
     schema["fields"][-1].update(default="not an int", doc={"odd": 1}, order="upward")
     assert admitted(schema)
+
+
+def shared_unions(branches: int, levels: tuple[str, ...]) -> list[Any]:
+    """Return a union of records nested by ``levels``, each record of a level holding all records of the next."""
+    if not levels:
+        return ["string"]
+    below = shared_unions(branches, levels[1:])
+    names = [branch["name"] if isinstance(branch, dict) else branch for branch in below]
+    return [
+        {
+            "type": "record",
+            "name": f"{levels[0]}_{n}",
+            "fields": [{"name": levels[0], "type": names if n else below}],
+        }
+        for n in range(branches)
+    ]
+
+
+def test_unions_that_multiply_through_names_are_refused_at_once() -> None:
+    schema = turn_schema()
+    field_of(schema, "manifest")["type"] = shared_unions(60, ("prompts", "input", "value", "x"))
+    began = time.perf_counter()
+    assert rejection(schema).reason is Reason.SCHEMA_REJECTED
+    assert time.perf_counter() - began < 2.0
+
+
+@pytest.mark.parametrize("name", ["\ud800", "a\nb", "a b", "", "1st", "a.b", "x" * 513, 7])
+def test_a_field_name_that_no_letter_can_show_refuses_the_schema(name: Any) -> None:
+    assert rejection(with_field("string", name)).field is None
+
+
+def test_a_type_name_that_is_none_refuses_the_schema() -> None:
+    assert rejection(with_field({"type": "enum", "name": "a.\ud800", "symbols": ["A"]})).field == "extra"
+
+
+def test_names_in_any_script_and_with_a_namespace_are_taken() -> None:
+    schema = with_field({"type": "enum", "name": "org.example.Größe", "symbols": ["A"]}, "größe")
+    assert admitted(schema).unknown_fields == ("größe",)
