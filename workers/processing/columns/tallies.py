@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from functools import partial
+from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -14,7 +13,6 @@ from workers.metrics.spec import Tally
 from workers.processing.columns.grade import grade_of
 from workers.processing.columns.judge import JudgedColumns
 from workers.processing.columns.reading import Mask, Positions, coded, fields, groups, joint
-from workers.processing.fingerprint import Completeness
 
 _UNSET: Final = "unset"
 
@@ -89,18 +87,14 @@ def _count_completeness(counts: Tally, rows: _Rows, append_ms: Sequence[int]) ->
     for place, code, n in _pairs(rows, codes, len(completeness.distinct) * len(times.first)):
         found = completeness.distinct[code // len(times.first)].result
         at = append_ms[rows.chosen[times.first[code % len(times.first)]]]
-        _count_states(counts, found, place, partial(rows.judged.policy.waiver_book.waived, *place, at=at), n)
-
-
-def _count_states(counts: Tally, found: Completeness, place: _Place, waived: Callable[..., bool], n: int) -> None:
-    counts.add(m.FINGERPRINT_TURNS, place.service, str(found.complete).lower(), n=n)
-    for field, gap in found.gaps:
-        label = str(waived(field=field, state=gap)).lower()
-        counts.add(m.FINGERPRINT_INCOMPLETE, *place, field, gap, label, n=n)
-    for field in found.missing_tier2:
-        counts.add(m.TIER2_MISSING, place.service, field, n=n)
-    if found.unknown_attestations:
-        counts.add(m.UNKNOWN_ATTESTATIONS, place.service, n=found.unknown_attestations * n)
+        counts.add(m.FINGERPRINT_TURNS, place.service, str(found.complete).lower(), n=n)
+        for field, gap in found.gaps:
+            waived = rows.judged.policy.waiver_book.waived(*place, field, gap, at)
+            counts.add(m.FINGERPRINT_INCOMPLETE, *place, field, gap, str(waived).lower(), n=n)
+        for field in found.missing_tier2:
+            counts.add(m.TIER2_MISSING, place.service, field, n=n)
+        if found.unknown_attestations:
+            counts.add(m.UNKNOWN_ATTESTATIONS, place.service, n=found.unknown_attestations * n)
 
 
 def _pairs(rows: _Rows, codes: Positions, size: int) -> Iterator[tuple[_Place, int, int]]:
