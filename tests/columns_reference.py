@@ -91,11 +91,13 @@ class Paths:
         self._offset = 0
         self._completeness = CompletenessJudge()
 
-    def reference(self, turn: Mapping[str, Any], presence: frozenset[str] | None = None) -> Answer:
+    def reference(
+        self, turn: Mapping[str, Any], presence: frozenset[str] | None = None, append_ms: int = APPEND_MS
+    ) -> Answer:
         """Judge one turn as the reference does."""
         self._offset += 10
         key = encode_key(turn["tenant"], turn["conversation_id"])
-        record = StoredRecord(self._offset, APPEND_MS, key, b"")
+        record = StoredRecord(self._offset, append_ms, key, b"")
         schema = writer() if presence is None else _with_presence(presence)
         result = self._judge.judge(record, Decoded(dict(turn), schema, str(self._offset).encode()))
         assert result.end is End.PROCESSED, result.rejection

@@ -27,6 +27,7 @@ from workers.processing.policy import Policy
 ROUTES: Final = {RouteReason.INVALID, RouteReason.UNKNOWN_FIELD, RouteReason.DYNAMIC, RouteReason.FINDINGS}
 """The reasons that judging has; the others are the decoder's."""
 
+DAY_MS: Final = 86_400_000
 TODAY: Final = datetime.fromtimestamp(APPEND_MS / 1000, UTC).date()
 STRICT: Final = {
     "patterns": {"model_id": "[a-z]+", "definition_version": "v1|v2.*"},
@@ -69,7 +70,8 @@ def check(paths: Paths, turns: Sequence[dict[str, Any]], presence: frozenset[str
     before = len(turns) // 3 if len(turns) % 2 else 0
     batch = paths.columns(turns, presence, before)
     kept = turns[before:]
-    answers = [paths.reference(entry, presence) for entry in kept]
+    times = [APPEND_MS + row % 3 * 4 * DAY_MS for row in range(len(kept))]
+    answers = [paths.reference(entry, presence, time) for entry, time in zip(kept, times, strict=True)]
     assert len(batch.verdicts) == len(kept)
     for answer, verdict in zip(answers, batch.verdicts, strict=True):
         assert verdict in (None, answer.verdict)
@@ -79,7 +81,7 @@ def check(paths: Paths, turns: Sequence[dict[str, Any]], presence: frozenset[str
     for row, answer in enumerate(answers):
         if counted[row] and row not in batch.judged.routes:
             expected.update(answer.counts)
-    assert tally(batch.judged, counted, [APPEND_MS] * len(kept)).counts == expected
+    assert tally(batch.judged, counted, times).counts == expected
     return batch
 
 
