@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from itertools import product
@@ -11,11 +11,10 @@ from typing import Final
 import numpy as np
 
 from workers.processing.columns import specimens
-from workers.processing.columns.manifests import Manifests
 from workers.processing.columns.pieces import encode_piece
-from workers.processing.columns.reading import Mask, rows_of
+from workers.processing.columns.reading import Mask
 from workers.processing.columns.shape import BITS
-from workers.processing.columns.witness import witness_record
+from workers.processing.columns.witness import Bearer, witness_record
 from workers.processing.fidelity import RULES
 from workers.processing.fidelity.manifest import Artifact
 from workers.processing.fidelity.rules import Sweep
@@ -42,11 +41,7 @@ class Grade:
 @lru_cache(maxsize=_MAX_SHAPES)
 def grade_of(code: int) -> Grade:
     """Return the grade of a shape, with the marks above beside it."""
-    if code == int(NO_MANIFEST):
-        judgement = judge_manifest(None, None)
-    else:
-        mismatch, shape = divmod(code, int(MODEL_MISMATCH))
-        judgement = judge_manifest(witness_record(shape), _ANOTHER_MODEL if mismatch else None)
+    judgement = judge_manifest(None, None) if code == int(NO_MANIFEST) else judge_witness(code)
     return Grade(
         judgement,
         encode_piece(judgement.fields, "status", "deterministic"),
@@ -54,17 +49,14 @@ def grade_of(code: int) -> Grade:
     )
 
 
-def dynamic(manifests: Manifests) -> Mask:
-    """Return the rows in which a definition, an input or an output has a gap of its own, which bears its name."""
-    stack = manifests.artifacts
-    named = slice(stack.definitions.start, stack.outputs.stop)
-    # Of an unknown code nothing is asked: the last entry of the table is what -1 takes.
-    fires = _swept()[stack.captures[named], stack.provenances[named]]
-    return rows_of(stack.owners[named], fires, manifests.rows)
+def judge_witness(code: int, bearers: Sequence[Bearer] = ()) -> Judgement:
+    """Ask the reference about the witness of a shape, with the mark of another model beside it."""
+    mismatch, shape = divmod(code, int(MODEL_MISMATCH))
+    return judge_manifest(witness_record(shape, bearers), _ANOTHER_MODEL if mismatch else None)
 
 
 @cache
-def _swept() -> Mask:
+def swept() -> Mask:
     """Return, by capture and provenance, whether a rule about single artifacts fires."""
     rules = [rule for sweep in RULES if isinstance(sweep, Sweep) for rule in sweep.rules]
     return by_form(lambda artifact: any(rule.fires(artifact) for rule in rules))

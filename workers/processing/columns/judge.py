@@ -7,6 +7,7 @@ Source: docs/concepts/replay-fidelity.md, docs/policy.md. The rules stand in `wo
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -18,9 +19,10 @@ from workers.processing.columns.completeness import (
     read_fingerprints,
 )
 from workers.processing.columns.findings import DigestChecks, another_model, check_digests, contradictory
-from workers.processing.columns.grade import MODEL_MISMATCH, NO_MANIFEST, dynamic
+from workers.processing.columns.grade import MODEL_MISMATCH, NO_MANIFEST, Grade, grade_of
 from workers.processing.columns.manifests import read_manifests
-from workers.processing.columns.reading import Coded, Mask, coded
+from workers.processing.columns.named import Named, named_grade, read_named
+from workers.processing.columns.reading import Coded, Mask, Positions, coded, groups
 from workers.processing.columns.routes import RouteReason
 from workers.processing.columns.shape import Shapes, shape
 from workers.processing.columns.valid import valid
@@ -29,18 +31,27 @@ from workers.processing.policy import Policy
 from workers.serde.columns.layout import layout
 
 
+class Grades(NamedTuple):
+    """The grade of each row: ``of_row`` is a position in ``distinct``; ``tails`` are of rows that have their own."""
+
+    of_row: Positions
+    distinct: list[Grade]
+    tails: dict[int, bytes]
+
+
 @dataclass(frozen=True, slots=True)
 class JudgedColumns:
     """What is judged of each row of ``table``.
 
-    ``routes`` holds the rows that the reference must judge, and why; of all others ``shapes`` holds the code of the
-    grade (`grade_of`). ``policy`` is the one that they were judged by.
+    ``routes`` holds the rows that the reference must judge, and why; of all others ``shapes`` holds the code
+    and ``grades`` the grade. ``policy`` is the one that they were judged by.
     """
 
     table: pa.RecordBatch
     policy: Policy
     routes: dict[int, RouteReason]
     shapes: Shapes
+    grades: Grades
     completeness: Completenesses
     tenants: Coded
     fingerprints: Fingerprints
@@ -81,13 +92,37 @@ def judge_columns(
     known = completeness.where(lambda found: found.states["model_id"] is FieldState.PRESENT)
     mismatch = another_model(manifests, fingerprints.model_ids, sound & known)
     shapes[mismatch] |= MODEL_MISMATCH
+    findings = sound & contradictory(manifests, digests)
     routes: dict[int, RouteReason] = {}
     for reason, chosen in (
-        (RouteReason.FINDINGS, sound & contradictory(manifests, digests)),
-        (RouteReason.DYNAMIC, sound & dynamic(manifests)),
+        (RouteReason.FINDINGS, findings),
         (RouteReason.INVALID, manifests.present & ~sound),
         (RouteReason.UNKNOWN_FIELD, manifests.present & odd_manifest),
     ):
         routes.update(dict.fromkeys(np.flatnonzero(chosen).tolist(), reason))
+    named = _grade_named(read_named(manifests, sound & ~findings), shapes)
+    routes.update((row, RouteReason.DYNAMIC) for row, judged in named.items() if judged is None)
     shapes[list(routes)] = NO_MANIFEST
-    return JudgedColumns(table, policy, routes, shapes, completeness, tenants, fingerprints, digests)
+    grades = _grades(shapes, {row: judged for row, judged in named.items() if judged is not None})
+    return JudgedColumns(table, policy, routes, shapes, grades, completeness, tenants, fingerprints, digests)
+
+
+def _grade_named(rows: list[Named], shapes: Shapes) -> dict[int, tuple[Grade, bytes] | None]:
+    """Return the grade and the tail of each row with gaps that bear names; None where the reference must judge it."""
+    found: dict[int, tuple[Grade, bytes] | None] = {}
+    for row, pattern, names in rows:
+        judged = named_grade(int(shapes[row]), pattern)
+        tail = None if judged is None else judged.tail(names)
+        found[row] = None if judged is None or tail is None else (judged.grade, tail)
+    return found
+
+
+def _grades(shapes: Shapes, named: dict[int, tuple[Grade, bytes]]) -> Grades:
+    of_row, first = groups(shapes)
+    distinct = [grade_of(code) for code in shapes[first].tolist()]
+    places = {id(grade): place for place, grade in enumerate(distinct)}
+    for row, (grade, _) in named.items():
+        of_row[row] = places.setdefault(id(grade), len(distinct))
+        if of_row[row] == len(distinct):
+            distinct.append(grade)
+    return Grades(of_row, distinct, {row: tail for row, (_, tail) in named.items()})

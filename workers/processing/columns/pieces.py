@@ -9,6 +9,8 @@ from collections.abc import Mapping, Sequence
 from functools import cache, lru_cache
 from typing import Any, Final, cast
 
+import pyarrow as pa
+
 from workers.processing.columns.reading import Longs, Positions
 from workers.serde.encoder import Encoder
 from workers.serde.schemas import Schema, load
@@ -71,6 +73,12 @@ def text(value: str) -> bytes:
     """Return ``value`` as a string."""
     encoded = value.encode()
     return integer(len(encoded)) + encoded
+
+
+def text_bytes(array: pa.StringArray) -> list[bytes]:
+    """Return each text in UTF-8, without its length."""
+    found: list[bytes] = array.view(pa.binary()).to_pylist()
+    return found
 
 
 def moments(values: Longs) -> tuple[list[bytes], list[bytes]]:

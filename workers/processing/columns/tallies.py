@@ -10,7 +10,6 @@ import numpy as np
 from workers.metrics import catalogue as m
 from workers.metrics.labels import LevelLabel
 from workers.metrics.spec import Tally
-from workers.processing.columns.grade import grade_of
 from workers.processing.columns.judge import JudgedColumns
 from workers.processing.columns.reading import Mask, Positions, coded, fields, groups, joint
 
@@ -60,21 +59,20 @@ def _rows(judged: JudgedColumns, chosen: Positions) -> _Rows:
 
 
 def _count_grades(counts: Tally, rows: _Rows) -> None:
-    shapes = rows.judged.shapes[rows.chosen]
-    found = groups(shapes)
-    judgements = [grade_of(code).judgement for code in shapes[found.first].tolist()]
+    judgements = [grade.judgement for grade in rows.judged.grades.distinct]
+    of_row = rows.judged.grades.of_row[rows.chosen]
     outcomes: dict[tuple[str, str], int] = {}
     outcome_of = [
         outcomes.setdefault((judged.status, judged.level or LevelLabel.NONE), len(outcomes)) for judged in judgements
     ]
     labels = list(outcomes)
-    for place, outcome, n in _pairs(rows, np.array(outcome_of, np.intp)[found.of_row], len(outcomes)):
+    for place, outcome, n in _pairs(rows, np.array(outcome_of, np.intp)[of_row], len(outcomes)):
         counts.add(m.FIDELITY_TURNS, *labels[outcome], *place, n=n)
-    for judgement, n in zip(judgements, np.bincount(found.of_row).tolist(), strict=True):
-        for gap in judgement.gap_codes:
+    for judgement, n in zip(judgements, np.bincount(of_row, minlength=len(judgements)).tolist(), strict=True):
+        for gap in judgement.gap_codes if n else ():
             counts.add(m.FIDELITY_GAPS, gap, n=n)
     if any(judgement.finding_codes for judgement in judgements):
-        for place, shape, n in _pairs(rows, found.of_row, len(judgements)):
+        for place, shape, n in _pairs(rows, of_row, len(judgements)):
             for finding in judgements[shape].finding_codes:
                 counts.add(m.FIDELITY_FINDINGS, finding, place.service, n=n)
 

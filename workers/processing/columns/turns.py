@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -27,7 +27,8 @@ from workers.processing.columns.verdicts import encode_verdicts, event_times
 from workers.processing.duplicates import Arrival
 from workers.processing.lineage import output_headers, source_header
 from workers.processing.outcome import RecordResult
-from workers.processing.paths import PathKey, path_key
+from workers.processing.path_watch import PathWatch
+from workers.processing.paths import DAY_MS, PathKey, path_key
 from workers.processing.policy import Policy
 from workers.processing.time import append_time
 from workers.processing.turn_state import TurnOutputs, TurnState
@@ -35,6 +36,14 @@ from workers.records import Output, RawRecord
 from workers.serde.admission import WriterSchema
 
 _ESCAPED: Final = (b"%", b"|")
+
+
+class Paths(NamedTuple):
+    """The distinct producing paths of a batch, which of them each row has, and up to which offset each is counted."""
+
+    keys: list[PathKey]
+    of_row: list[int]
+    counted_up_to: list[int | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,10 +60,12 @@ class PreparedTurns:
     conversation_keys: Sequence[bytes]
     turn_keys: Sequence[bytes]
     partitions: Sequence[int]
-    paths: Sequence[PathKey]
-    complete: Sequence[bool]
+    paths: Paths
+    complete: Mask
     clamped: frozenset[int]
     append_ms: Sequence[int]
+    settled: list[int]
+    """The rows that were settled as processed, and whose paths were seen before: they are counted together."""
 
     @property
     def routes(self) -> dict[int, RouteReason]:
@@ -77,10 +88,11 @@ def prepare(
     judge: CompletenessJudge,
     outputs: TurnOutputs,
     schema_id: int,
+    paths: PathWatch,
 ) -> PreparedTurns:
     """Judge the decoded rows of ``table``, whose raw records stand at ``positions`` of ``records``.
 
-    ``schema_id`` is the one that verdicts are framed with.
+    ``schema_id`` is the one that verdicts are framed with; ``paths`` tells what is counted already.
     """
     judged = judge_columns(table, odd_manifest, writer.presence, policy, judge)
     conversations, turns = _keys(table)
@@ -93,10 +105,11 @@ def prepare(
         conversation_keys=conversations,
         turn_keys=turns,
         partitions=partitions_of(conversations, outputs.fidelity_partitions) if conversations else [],
-        paths=_paths(table, str(writer.ref)),
-        complete=judged.complete.tolist(),
+        paths=_paths(table, str(writer.ref), paths),
+        complete=judged.complete,
         clamped=frozenset(np.flatnonzero(late).tolist()),
         append_ms=append_ms,
+        settled=[],
     )
 
 
@@ -128,10 +141,14 @@ def settle(
         offset,
     )
     outputs: tuple[Output, ...] = (verdict,)
-    first = state.paths.observe_key(record, prepared.paths[row], prepared.complete[row])
-    if first is not None:
-        alerts, counts = first
-        outputs = (verdict, *alerts)
+    group = prepared.paths.of_row[row]
+    if prepared.paths.counted_up_to[group] is None:
+        first = state.paths.observe_key(record, prepared.paths.keys[group], bool(prepared.complete[row]))
+        if first is not None:
+            alerts, counts = first
+            outputs = (verdict, *alerts)
+    else:
+        prepared.settled.append(row)
     if record.key != conversation_key or row in prepared.clamped:
         counts = counts or Tally()
         if record.key != conversation_key:
@@ -139,6 +156,33 @@ def settle(
         if row in prepared.clamped:
             counts.add(m.CLAMPED, state.source.topic)
     return RecordResult(record, End.PROCESSED, outputs, None, counts, position)
+
+
+def count_paths(prepared: PreparedTurns, records: Sequence[RawRecord], paths: PathWatch) -> None:
+    """Count the settled rows for paths that were seen before this batch, each path and day in one go."""
+    rows = np.array(prepared.settled, np.intp)
+    prepared.settled.clear()
+    if not len(rows):
+        return
+    found = np.array(prepared.paths.of_row, np.intp)[rows]
+    settled = [records[prepared.positions[row]] for row in rows.tolist()]
+    append = np.array([record.timestamp for record in settled], np.int64)
+    offsets = np.array([record.offset for record in settled], np.int64)
+    floors = np.array([-1 if floor is None else floor for floor in prepared.paths.counted_up_to], np.int64)
+    complete = prepared.complete[rows]
+    fresh = offsets > floors[found]
+    days = append // DAY_MS
+    for group in np.unique(found).tolist():
+        for day in np.unique(days[(found == group) & fresh]).tolist():
+            chosen = (found == group) & fresh & (days == day)
+            paths.observe_many(
+                prepared.paths.keys[group],
+                int(offsets[chosen].max()),
+                int(append[chosen].max()),
+                day,
+                int(chosen.sum()),
+                int(complete[chosen].sum()),
+            )
 
 
 def _append_ms(record: RawRecord) -> int:
@@ -162,8 +206,8 @@ def _bytes_of(column: pa.StringArray) -> bytes:
     return b"" if data is None else data.to_pybytes()
 
 
-def _paths(table: pa.RecordBatch, schema_id: str) -> list[PathKey]:
-    """Return the producing path of each row; equal paths are one object."""
+def _paths(table: pa.RecordBatch, schema_id: str, watch: PathWatch) -> Paths:
+    """Return the producing paths of ``table``."""
     producer = fields(table.column("producer"))
     service, build, sdk, version, path = (coded(producer[n]) for n in (0, 2, 5, 6, 7))
     columns = (coded(table.column("tenant")), service, build, sdk, version, path)
@@ -173,4 +217,4 @@ def _paths(table: pa.RecordBatch, schema_id: str) -> list[PathKey]:
         path_key("turns", tenant or "", name or "", build_id, kit, kit_version, way, schema_id)
         for tenant, name, build_id, kit, kit_version, way in distinct
     ]
-    return [keys[group] for group in found.of_row.tolist()]
+    return Paths(keys, found.of_row.tolist(), [watch.counted_up_to(key) for key in keys])

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from workers.processing.columns.completeness import Fingerprints
-from workers.processing.columns.grade import NO_MANIFEST, grade_of
+from workers.processing.columns.grade import NO_MANIFEST
 from workers.processing.columns.judge import JudgedColumns
 from workers.processing.columns.pieces import (
     NULL,
@@ -27,6 +27,7 @@ from workers.processing.columns.pieces import (
     repeated_integer,
     spread,
     text,
+    text_bytes,
 )
 from workers.processing.columns.reading import (
     Longs,
@@ -85,9 +86,9 @@ def _ids(table: pa.RecordBatch) -> tuple[Pieces, ...]:
     conversations, turns = (table.column(name) for name in ("conversation_id", "turn_id"))
     return (
         spread(_LENGTHS, _sizes(conversations)),
-        _bytes(conversations),
+        text_bytes(conversations),
         spread(_LENGTHS, _sizes(turns)),
-        _bytes(turns),
+        text_bytes(turns),
     )
 
 
@@ -116,17 +117,18 @@ def _producer(completion: bool, *producer: str | None) -> bytes:
 
 
 def _grades(judged: JudgedColumns) -> tuple[Pieces, ...]:
-    found = groups(judged.shapes)
-    grades = [grade_of(code) for code in judged.shapes[found.first].tolist()]
-    heads = spread([grade.head for grade in grades], found.of_row)
-    tails = spread([grade.tail for grade in grades], found.of_row)
+    grades = judged.grades
+    heads = spread([grade.head for grade in grades.distinct], grades.of_row)
+    tails = spread([grade.tail for grade in grades.distinct], grades.of_row)
+    for row, tail in grades.tails.items():
+        tails[row] = tail
     return heads, *_manifest_ids(judged), tails
 
 
 def _manifest_ids(judged: JudgedColumns) -> tuple[Pieces, Pieces]:
     array = fields(judged.table.column("manifest"))[1]
     graded = judged.shapes != NO_MANIFEST
-    ids, sizes = _bytes(array), np.where(graded, _sizes(array), 0)
+    ids, sizes = text_bytes(array), np.where(graded, _sizes(array), 0)
     for row in np.flatnonzero(~graded).tolist():
         ids[row] = b""
     for row in np.flatnonzero(sizes > MAX_ID_CHARACTERS).tolist():
@@ -236,11 +238,6 @@ def _optional_integers(column: Numbers) -> list[bytes]:
     if not column.present.all():
         values = (value if there else None for value, there in zip(values, column.present.tolist(), strict=True))
     return list(map(optional_integer, values))
-
-
-def _bytes(array: pa.StringArray) -> list[bytes]:
-    found: list[bytes] = array.view(pa.binary()).to_pylist()
-    return found
 
 
 def _sizes(array: pa.StringArray) -> Positions:

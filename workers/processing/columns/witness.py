@@ -2,13 +2,31 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from enum import IntEnum
+from typing import Any, NamedTuple
 
 from workers.processing.columns import specimens
 from workers.processing.columns.shape import facts_of
 from workers.processing.fidelity import RuntimeManifest
 
 _TOOL = "tool"
+
+
+class Kind(IntEnum):
+    """What an artifact of the tool boundary is."""
+
+    DEFINITION = 0
+    INPUT = 1
+    OUTPUT = 2
+
+
+class Bearer(NamedTuple):
+    """An artifact whose gap bears a name, by the codes of its capture and provenance."""
+
+    kind: Kind
+    capture: int
+    provenance: int
 
 
 def witness(code: int) -> RuntimeManifest:
@@ -20,11 +38,15 @@ def witness(code: int) -> RuntimeManifest:
     return specimens.read_valid(witness_record(code))
 
 
-def witness_record(code: int) -> dict[str, Any]:
-    """Return the manifest of `witness` in the Avro form; errors are the same."""
+def witness_record(code: int, bearers: Sequence[Bearer] = ()) -> dict[str, Any]:
+    """Return the manifest of `witness` in the Avro form; errors are the same.
+
+    It also has ``bearers``, in an order in which the definitions come first; the name of each is its `placeholder`.
+    Their forms must be among those that the shape tells of, or the manifest has another shape.
+    """
     facts = facts_of(code)
     _refuse_impossible(facts)
-    return specimens.manifest(
+    record = specimens.manifest(
         source=_source(facts),
         sideEffects=_effects(facts),
         environment=_environment(facts),
@@ -33,6 +55,14 @@ def witness_record(code: int) -> dict[str, Any]:
         tools=_tools(facts),
         prompts={name: _artifact(facts[name]) for name in ("system", "developer", "input")},
     )
+    for place, bearer in enumerate(bearers):
+        _add(record["tools"], bearer, placeholder(place), _tool_called(facts))
+    return record
+
+
+def placeholder(place: int) -> str:
+    """Return the name of the bearer at ``place``, which no field without it contains."""
+    return f"{{{place}}}"
 
 
 def _refuse_impossible(facts: dict[str, int]) -> None:
@@ -125,8 +155,20 @@ def _definitions(facts: dict[str, int]) -> list[dict[str, Any]]:
 
 def _calls(facts: dict[str, int]) -> list[dict[str, Any]]:
     """Return at most one call for each fact; all of them are unmatched where one must be."""
-    tool = "another" if facts["unmatched_call"] else f"{_TOOL}0"
+    tool = _tool_called(facts)
     forms = [
         (end, form) for end in ("input", "output") for form in ("hash", "unavailable") if facts[f"{end}_{form}"]
     ] or [("input", "value")] * facts["unmatched_call"]
     return [specimens.call(f"call{n}", tool, **{end: specimens.artifact(form)}) for n, (end, form) in enumerate(forms)]
+
+
+def _tool_called(facts: dict[str, int]) -> str:
+    return "another" if facts["unmatched_call"] else f"{_TOOL}0"
+
+
+def _add(tools: dict[str, Any], bearer: Bearer, name: str, tool: str) -> None:
+    artifact = specimens.artifact(specimens.CAPTURES[bearer.capture], specimens.PROVENANCES[bearer.provenance])
+    if bearer.kind is Kind.DEFINITION:
+        tools["definitions"].append({"name": name, "definition": artifact})
+    else:
+        tools["calls"].append(specimens.call(name, tool, **{bearer.kind.name.lower(): artifact}))
