@@ -15,7 +15,7 @@ from typing import Final
 from workers.errors import first_frame
 from workers.metrics.spec import Tally
 from workers.processing.columns.completeness import CompletenessJudge
-from workers.processing.columns.turns import PreparedTurns, prepare, settle
+from workers.processing.columns.turns import PreparedTurns, count_paths, prepare, settle
 from workers.processing.outcome import RecordResult
 from workers.processing.policy import Policy
 from workers.processing.turn_state import TurnState
@@ -138,6 +138,7 @@ class TurnColumns:
             self._completeness,
             self._state.outputs,
             self._schema_id,
+            self._state.paths,
         )
         batch.add(prepared)
         batch.routes.update(("reference", reason) for reason in decoded.routed.values())
@@ -182,6 +183,11 @@ class PreparedBatch:
         if value is None:
             return None
         return settle(prepared, self._state, row, position, record, frame.payload, value)
+
+    def finish(self, records: Sequence[RawRecord]) -> None:
+        """Apply to the state what is applied once for all settled records."""
+        for prepared in self._prepared:
+            count_paths(prepared, records, self._state.paths)
 
     def tally(self, positions: AbstractSet[int]) -> Tally:
         """Return the counts of the records at ``positions``, which were settled and keep their end."""

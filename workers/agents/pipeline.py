@@ -52,6 +52,9 @@ class PreparedBatch(Protocol):
     def settle(self, position: int, record: RawRecord, frame: Frame) -> RecordResult | None:
         """Return what becomes of the record at ``position``; None where the reference must judge it."""
 
+    def finish(self, records: Sequence[RawRecord]) -> None:
+        """Apply to the state what is applied once for all settled records, after the last of them."""
+
     def tally(self, positions: AbstractSet[int]) -> Tally:
         """Return the counts of the records at ``positions``, which were settled and keep their end."""
 
@@ -132,6 +135,7 @@ class Pipeline:
                     left = RECORDS_PER_SLICE
                     await asyncio.sleep(0)
             results.append(result)
+        prepared.finish(batch.records)
         outcome = BatchOutcome(results, judge.state_rows(), routes=prepared.routes, column_tally=prepared.tally)
         outcome.seconds = {
             Stage.RESOLVE: resolved - started,
@@ -175,6 +179,9 @@ class _NoColumns:
 
     def settle(self, position: int, record: RawRecord, frame: Frame) -> None:
         """Settle nothing."""
+
+    def finish(self, records: Sequence[RawRecord]) -> None:
+        """Apply nothing."""
 
     def tally(self, positions: AbstractSet[int]) -> Tally:
         """Count nothing."""

@@ -17,9 +17,9 @@ DEFAULT_WINDOW: Final = 65_536
 """Offsets of one partition in which a repeat is found."""
 
 _DIGEST_BYTES: Final = 16
-# Offset of the first turn of this id, offset of the last, digest of the first's body. Packed: three objects an entry
+# Offset of the first turn of this id, offset of the last, hash of the first's body. Packed: three objects an entry
 # would take twice the memory and be walked by the garbage collector.
-_ENTRY: Final = Struct(f"<qq{_DIGEST_BYTES}s")
+_ENTRY: Final = Struct("<qqq")
 
 
 class Arrival(StrEnum):
@@ -39,8 +39,8 @@ class Arrival(StrEnum):
 class DuplicateWindow:
     """The ids of the last turns of one partition; give it every turn, in the order of the log.
 
-    It keeps 128-bit digests of ids and bodies: at most 250 bytes a turn, 16 MB for a full default window. Drop it when
-    the partition is revoked.
+    It keeps a 128-bit digest of each id and a 64-bit keyed hash of each body, which only tells a conflict from a
+    repeat: at most 250 bytes a turn, 16 MB for a full default window. Drop it when the partition is revoked.
     """
 
     __slots__ = ("_entries", "_high", "_keys", "_size")
@@ -63,14 +63,20 @@ class DuplicateWindow:
         """Return the number of ids held."""
         return len(self._entries)
 
-    def check(self, id_key: bytes, body: bytes | memoryview, offset: int) -> Arrival:
+    def check(self, id_key: bytes, body: bytes, offset: int) -> Arrival:
         """Return what the turn at ``offset`` is, and remember it.
 
         ``id_key`` is the escaped key of tenant, conversation and turn; ``body`` is the payload as sent.
         """
-        self._move_to(offset)
+        if offset == self._high + 1:
+            # The log as it comes: one offset falls out of the window.
+            self._high = offset
+            if self._keys[offset % len(self._keys)] is not None:
+                self._forget(offset - self._size - 1)
+        else:
+            self._move_to(offset)
         key = blake2b(id_key, digest_size=_DIGEST_BYTES).digest()
-        digest = blake2b(body, digest_size=_DIGEST_BYTES).digest()
+        digest = hash(body)
         entry = self._entries.get(key)
         if entry is None:
             self._remember(key, offset, offset, digest)
@@ -86,10 +92,11 @@ class DuplicateWindow:
             self._remember(key, first, offset, known)
         return Arrival.DUPLICATE if digest == known else Arrival.CONFLICTING
 
-    def _remember(self, key: bytes, first: int, last: int, digest: bytes) -> None:
+    def _remember(self, key: bytes, first: int, last: int, digest: int) -> None:
         slot = last % len(self._keys)
-        if self._keys[slot] != key:
-            # Empty, unless the topic was made anew and its offsets hold other turns now.
+        held = self._keys[slot]
+        if held is not None and held != key:
+            # The topic was made anew, and its offsets hold other turns now.
             self._forget(last)
         self._entries[key] = _ENTRY.pack(first, last, digest)
         self._keys[slot] = key

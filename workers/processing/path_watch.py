@@ -67,6 +67,15 @@ class PathWatch:
         tally = Tally()
         return self._announce(record, key, tally), tally
 
+    def counted_up_to(self, key: PathKey) -> int | None:
+        """Return the offset up to which the turns of ``key`` are counted, None for a path that was never seen."""
+        return self._inventory.counted_up_to(key)
+
+    def observe_many(self, key: PathKey, offset: int, append_time: int, day: int, turns: int, complete: int) -> None:
+        """Count turns of one day and of a path that was seen before; see `PathInventory.observe_many`."""
+        self._newest_append = max(self._newest_append, append_time)
+        self._inventory.observe_many(key, offset, append_time, day, turns, complete)
+
     def _announce(self, record: RawRecord, key: PathKey, tally: Tally) -> tuple[Output, ...]:
         if self._is_known(key):
             return ()

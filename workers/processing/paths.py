@@ -24,7 +24,7 @@ REPUBLISH_MS: Final = 60_000
 """A row that is already published is published again no sooner than this."""
 
 _DAYS: Final = 7
-_DAY_MS: Final = 86_400_000
+DAY_MS: Final = 86_400_000
 _SCAN_MS: Final = 1_000
 _LONGEST: Final = 256
 
@@ -85,14 +85,17 @@ class _Row:
         self.published_at: int | None = None
 
     def count(self, offset: int, append_time: int, complete: bool) -> None:
-        day = append_time // _DAY_MS
+        self.count_many(offset, append_time, append_time // DAY_MS, 1, int(complete))
+
+    def count_many(self, offset: int, append_time: int, day: int, turns: int, complete: int) -> None:
+        """Count turns of one day; ``offset`` and ``append_time`` are the highest among them."""
         # A broker's clock may step back; days stay in order.
         if not self.days or day > self.days[-1][0]:
             self.days.append([day, 0, 0])
             del self.days[:-_DAYS]
-        self.days[-1][1] += 1
+        self.days[-1][1] += turns
         self.days[-1][2] += complete
-        self.turns += 1
+        self.turns += turns
         self.complete += complete
         self.last_seen = max(self.last_seen, append_time)
         self.source_offset = offset
@@ -153,6 +156,23 @@ class PathInventory:
             self._scan_at = 0
         return key if first else None
 
+    def counted_up_to(self, key: PathKey) -> int | None:
+        """Return the offset up to which the row of ``key`` counts, None where there is no such row."""
+        row = self._rows.get(key)
+        return None if row is None else row.source_offset
+
+    def observe_many(self, key: PathKey, offset: int, append_time: int, day: int, turns: int, complete: int) -> None:
+        """Count turns of a path that has a row, all of one ``day`` and not counted before.
+
+        ``offset`` and ``append_time`` are the highest among them. Where the row had to make room since, nobody counts
+        them: their path has been told of.
+        """
+        row = self._rows.get(key)
+        if row is not None:
+            row.count_many(max(offset, row.source_offset), append_time, day, turns, complete)
+            self._rows.move_to_end(key)
+            self._dirty[key] = None
+
     def due_rows(self, append_time: int) -> list[tuple[bytes, dict[str, Any]]]:
         """Return (key, row) for what to publish now, and take it as published.
 
@@ -208,7 +228,7 @@ class PathInventory:
         if len(self._rows) - (self._other in self._rows) < self._limit:
             return True
         oldest = next(key for key in self._rows if key != self._other)
-        if append_time - self._rows[oldest].last_seen <= _DAYS * _DAY_MS:
+        if append_time - self._rows[oldest].last_seen <= _DAYS * DAY_MS:
             return False
         del self._rows[oldest]
         self._dirty.pop(oldest, None)

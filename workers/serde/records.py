@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from workers.reasons import Rejection
 from workers.records import RawRecord
@@ -11,7 +11,7 @@ from workers.serde.admission import WriterSchema
 from workers.serde.decoder import decode
 from workers.serde.limits import Limits
 from workers.serde.resolver import CachingResolver
-from workers.serde.wire_format import Frame, SchemaRef, Tombstone, parse
+from workers.serde.wire_format import SCHEMA_ID_HEADER, Frame, SchemaRef, Tombstone, parse
 
 
 class Decoded(NamedTuple):
@@ -37,7 +37,20 @@ class RecordDecoder:
 
     def frames(self, records: Iterable[RawRecord]) -> list[Parsed]:
         """Split each value into schema reference and payload, without asking anyone."""
-        return [parse(record, self._limits, bare_schema=self.bare_schema) for record in records]
+        frames: list[Parsed] = []
+        limit = self._limits.record_bytes
+        # Most records carry the prefix of the one before and nothing that could overrule it.
+        prefix, ref = b"", cast("SchemaRef", 0)
+        for record in records:
+            value = record.value
+            if value is not None and value[:5] == prefix and len(value) <= limit and not _names_schema(record.headers):
+                frames.append(Frame(ref, value[5:]))
+                continue
+            frame = parse(record, self._limits, bare_schema=self.bare_schema)
+            frames.append(frame)
+            if value is not None and isinstance(frame, Frame) and len(value) - len(frame.payload) == 5:
+                prefix, ref = value[:5], frame.schema_id
+        return frames
 
     async def writers(self, parsed: Sequence[Parsed]) -> dict[SchemaRef, WriterSchema | Rejection]:
         """Return the admitted schema, or the rejection, of every reference in ``parsed``.
@@ -56,3 +69,7 @@ class RecordDecoder:
             return writer
         value = decode(parsed, writer, self._limits)
         return value if isinstance(value, Rejection) else Decoded(value, writer, parsed.payload)
+
+
+def _names_schema(headers: Sequence[tuple[str, bytes | None]]) -> bool:
+    return bool(headers) and any(name == SCHEMA_ID_HEADER for name, _ in headers)
