@@ -12,6 +12,8 @@ from column_tables import manifest_type, turn
 from fidelity_manifests import DIGEST
 
 from workers.processing.columns.shape import BITS
+from workers.processing.columns.specimens import CAPTURES, PROVENANCES, call
+from workers.processing.columns.specimens import artifact as artifact_of
 from workers.processing.columns.witness import witness_record
 from workers.processing.fingerprint import PARTS
 from workers.serde.avro_schema import ArrayType, EnumType, Node, Primitive, RecordType, UnionType
@@ -23,6 +25,8 @@ COUNTS: Final = (0, 1, 63, 64, 8_191, 8_192, 100_000, 100_001, -1, -2, 2**40)
 PIECES: Final = ("facts", "history", "memories", "Facts", "f" * 65)
 JSON_TEXTS: Final = ("1", '"a"', "null", '{"a":[1,2]}', ' {"b" : 1e3} ', '"\\ud800"', json.dumps("z" * 5_000))
 BROKEN: Final = ("", "x", "[1", "NaN", "1e999", "01", "[" * 600 + "]" * 600, "[" * 200 + "]" * 200, DIGEST)
+NAMES: Final = ("search", "{0}", "{1}", "a.input", "tools.calls.x", "ü" * 200, "\U0001f600" * 64, "n" * 400)
+MANY: Final = (*[0] * 20, 20, 60, 200)
 STAMPS: Final = (
     "2026-11-30T10:20:30.123Z",
     "2024-02-29T00:00:00.000Z",
@@ -106,6 +110,8 @@ class Turns:
             self.mutate(manifest)
         elif kind < 0.4:
             self._contradict(manifest)
+        elif kind < 0.7:
+            self._bear_names(manifest["tools"])
         return manifest
 
     def witnessed(self) -> dict[str, Any]:
@@ -149,6 +155,22 @@ class Turns:
             tool["definition"]["provenance"] = rng.choice(["observed", "declared"])
             tool["name"] = rng.choice([tool["name"], "another"])
             tools["definitions"].append(tool)
+
+    def _bear_names(self, tools: dict[str, Any]) -> None:
+        """Add definitions and calls of any forms, so that gaps bear names: few as a rule, at times far too many."""
+        rng = self.rng
+        names = rng.sample(NAMES, rng.choice([0, 1, 2]) if rng.random() < 0.97 else 5)
+        tools["definitions"] += [{"name": name, "definition": self._artifact()} for name in names]
+        known = [tool["name"] for tool in tools["definitions"]]
+        for name in [*rng.sample(NAMES[:-1], rng.choice([0, 1, 3])), *map(str, range(rng.choice(MANY)))]:
+            tool = rng.choice([*known, "another"])
+            held = call(f"{name}:{rng.randrange(9)}", tool, input=self._artifact(), output=self._artifact())
+            held["error"] = rng.choice([None, None, artifact_of("value")])
+            tools["calls"].append(held)
+
+    def _artifact(self) -> dict[str, Any]:
+        capture = self.rng.choice(["value", "value", *CAPTURES])
+        return artifact_of(capture, self.rng.choice(["observed", *PROVENANCES]))
 
     def mutate(self, manifest: dict[str, Any]) -> None:
         """Change one thing in ``manifest``, in a way that columns can hold; it may stay valid."""

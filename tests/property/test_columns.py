@@ -90,14 +90,17 @@ def test_every_batch_of_random_turns_is_judged_as_the_reference_does(data: dict[
     source, paths = Turns(seed=7), Paths(policy_of(data))
     gaps: Counter[str] = Counter()
     routes: Counter[RouteReason] = Counter()
+    named = 0
     for batch_of_turns in cut(source.rng, [source.draw() for _ in range(1_500)]):
         batch = check(paths, batch_of_turns)
         routes.update(batch.judged.routes.values())
+        named += len(batch.judged.grades.tails)
         everything = tally(batch.judged, batch.judged.kept, [APPEND_MS] * len(batch.verdicts)).counts
         for (metric, labels), n in everything.items():
             if metric is m.FIDELITY_GAPS:
                 gaps[labels[0]] += n
     assert set(routes) == ROUTES
+    assert named >= 100
     assert min(gaps[code] for code in codes_of(Kind.GAP)) >= 50, gaps
 
 

@@ -44,7 +44,7 @@ def route_of(record: dict[str, Any]) -> RouteReason | None:
     return reason
 
 
-def test_realistic_traffic_is_judged_by_columns_but_for_a_few_turns() -> None:
+def test_realistic_traffic_is_judged_by_columns() -> None:
     clock = stepping_clock()
     steps = Conversations(Random(5), clock, incident_after=100, state_write_share=0.5).steps()
     turns = [next(steps).turn.record for _ in range(1_000)]
@@ -57,17 +57,16 @@ def test_realistic_traffic_is_judged_by_columns_but_for_a_few_turns() -> None:
             assert verdict in (None, paths.reference(record).verdict)
         routes.update(batch.judged.routes.values())
         shapes.update(batch.judged.shapes.tolist())
-    assert set(routes) == {RouteReason.DYNAMIC}
-    assert routes.total() < 0.05 * len(turns)
+    assert not routes
     assert len(shapes) > 16
 
 
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [
-        ({"tools.definitions.0.definition": artifact("value", "mapped")}, RouteReason.DYNAMIC),
-        ({"tools.calls.0.input": artifact("hash", "declared")}, RouteReason.DYNAMIC),
-        ({"tools.calls.0.output": artifact("absent", "unknown")}, RouteReason.DYNAMIC),
+        ({"tools.definitions.0.definition": artifact("value", "mapped")}, None),
+        ({"tools.calls.0.input": artifact("hash", "declared")}, None),
+        ({"tools.calls.0.output": artifact("absent", "unknown")}, None),
         ({"tools.calls.0.output": artifact("absent", "declared")}, None),
         ({"tools.calls.0.output": artifact("unavailable", "unknown")}, None),
         ({"tools.calls.0.output": artifact("hash")}, None),
@@ -83,9 +82,7 @@ def test_realistic_traffic_is_judged_by_columns_but_for_a_few_turns() -> None:
         ({"model.seed": {**artifact("value"), "sha256": sha256(b"1").hexdigest()}}, None),
     ],
 )
-def test_what_bears_a_name_or_contradicts_itself_is_left_to_the_reference(
-    changes: dict[str, Any], reason: RouteReason | None
-) -> None:
+def test_what_contradicts_itself_is_left_to_the_reference(changes: dict[str, Any], reason: RouteReason | None) -> None:
     assert route_of(turn_with(changes)) is reason
 
 

@@ -8,8 +8,9 @@ from column_tables import is_odd, manifests_of
 from column_turns import mutations
 from fidelity_manifests import DIGEST, artifact, call, edited, exact, parsed
 
-from workers.processing.columns.grade import dynamic
 from workers.processing.columns.manifests import read_manifests
+from workers.processing.columns.named import read_named
+from workers.processing.columns.reading import everywhere
 from workers.processing.columns.shape import shape
 from workers.processing.columns.valid import valid
 from workers.processing.columns.witness import witness
@@ -46,9 +47,9 @@ def test_whatever_one_value_of_a_manifest_becomes_it_is_valid_where_the_referenc
 def test_whatever_one_value_of_a_manifest_becomes_it_has_the_grade_of_its_witness() -> None:
     models = [model for manifest in mutations(full()) if isinstance(model := parse_avro(manifest), RuntimeManifest)]
     read = read_manifests(manifests_of([to_avro(model) for model in models]))
-    named = dynamic(read).tolist()
-    for model, code, is_named in zip(models, shape(read).tolist(), named, strict=True):
-        if not is_named:
+    named = {found.row for found in read_named(read, everywhere(len(models)))}
+    for row, (model, code) in enumerate(zip(models, shape(read).tolist(), strict=True)):
+        if row not in named:
             report, expected = grade(model), grade(witness(code))
             assert (report.missing_evidence, report.caveats) == (expected.missing_evidence, expected.caveats)
-    assert 0 < sum(named) < len(named)
+    assert 0 < len(named) < len(models)
