@@ -79,7 +79,8 @@ def read_named(manifests: Manifests, chosen: Mask) -> list[Named]:
     starts = np.array([place.start for place in (stack.definitions, stack.inputs, stack.outputs)]) - named.start
     kinds = np.searchsorted(starts, at, side="right") - 1
     items = at - starts[kinds]
-    visited = np.where(kinds == Kind.DEFINITION, items, 2 * items + kinds + starts[Kind.INPUT])
+    # Sorting is stable: an input stays before the output of the same call.
+    visited = np.where(kinds == Kind.DEFINITION, items, items + starts[Kind.INPUT])
     order = np.lexsort((visited, owners[at]))
     rows = owners[at][order]
     forms = np.ravel_multi_index((kinds, captures[at], provenances[at]), _FORMS).astype(np.uint8)[order].tobytes()
