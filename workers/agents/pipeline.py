@@ -21,8 +21,9 @@ from workers.transport.batch import RecordBatch
 
 log = logging.getLogger(__name__)
 
-RECORDS_PER_SLICE: Final = 32
-"""Records handled before other tasks get their turn: heartbeats of the health check, acknowledgements, signals."""
+SLICE_SECONDS: Final = 0.02
+"""How long records are handled before other tasks get their turn: ticks of the health check, acknowledgements, signals.
+One record may take longer; what costs much is not known before."""
 
 
 class Judge(Protocol):
@@ -33,6 +34,18 @@ class Judge(Protocol):
 
     def state_rows(self) -> list[Output]:
         """Return the rows of state that changed and are due, to be written after the outputs."""
+
+
+class _Slices:
+    """Lets other tasks run whenever a slice of time is over."""
+
+    def __init__(self) -> None:
+        self._until = time.perf_counter() + SLICE_SECONDS
+
+    async def give_way(self) -> None:
+        if time.perf_counter() >= self._until:
+            await asyncio.sleep(0)
+            self._until = time.perf_counter() + SLICE_SECONDS
 
 
 class Pipeline:
@@ -81,16 +94,15 @@ class Pipeline:
         self._accounts.decoded(writers, sum(isinstance(frame, Frame) for frame in frames))
         resolved = time.perf_counter()
         endings: list[Ending] = []
-        for n, frame in enumerate(frames):
+        slices = _Slices()
+        for frame in frames:
             endings.append(self._decoder.decode(frame, writers))
-            if n % RECORDS_PER_SLICE == RECORDS_PER_SLICE - 1:
-                await asyncio.sleep(0)
+            await slices.give_way()
         decoded = time.perf_counter()
         results: list[RecordResult] = []
-        for n, (record, ending) in enumerate(zip(batch.records, endings, strict=True)):
+        for record, ending in zip(batch.records, endings, strict=True):
             results.append(self._judge(judge, record, ending))
-            if n % RECORDS_PER_SLICE == RECORDS_PER_SLICE - 1:
-                await asyncio.sleep(0)
+            await slices.give_way()
         outcome = BatchOutcome(results, judge.state_rows())
         outcome.seconds = {
             Stage.RESOLVE: resolved - started,
