@@ -63,9 +63,7 @@ def _check_subject(
         except (UnsupportedSchemaError, fastavro.schema.SchemaParseException) as error:
             field = error.field if isinstance(error, UnsupportedSchemaError) else None
             problems.append(
-                Problem(
-                    _file(subject, version), field, f"is no schema we use: {error}", "See docs/schemas.md."
-                )
+                Problem(_file(subject, version), field, f"is no schema we use: {error}", "See docs/schemas.md.")
             )
             continue
         if isinstance(tree, RecordType):

@@ -173,9 +173,7 @@ class Services:
                 self.topic(letters_topic.name), letters_topic.max_message_bytes, self._worker, policy.version
             )
 
-        return Pipeline(
-            partition, self._decoders[name], openers[name], letters, self.take_in_policy, self._accounts
-        )
+        return Pipeline(partition, self._decoders[name], openers[name], letters, self.take_in_policy, self._accounts)
 
     async def _open_turns(self, partition: Partition) -> Judge:
         verdicts, paths = await asyncio.shield(self._prepared)
