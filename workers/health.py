@@ -1,7 +1,8 @@
 """Liveness, readiness and metrics over HTTP, served from a thread of their own so that a stuck worker still answers.
 
-Rules: docs/operations.md, "Probes". Liveness fails when the main loop stands still, or when a partition with work keeps its
-watermark although nobody stopped it on purpose; an absent broker or registry fails readiness alone. Idle is healthy.
+Rules: docs/operations.md, "Probes". Liveness fails when the main loop stands still, or when a partition with work keeps
+its watermark although nobody stopped it on purpose; an absent broker or registry fails readiness alone. Idle is
+healthy.
 """
 
 from __future__ import annotations
