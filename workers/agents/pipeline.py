@@ -21,7 +21,7 @@ from workers.transport.batch import RecordBatch
 
 log = logging.getLogger(__name__)
 
-SLICE_SECONDS: Final = 0.02
+SLICE_SECONDS: Final = 0.005
 """How long records are handled before other tasks get their turn: ticks of the health check, acknowledgements, signals.
 One record may take longer; what costs much is not known before."""
 
