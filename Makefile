@@ -17,6 +17,7 @@ $(STAMP): requirements/dev.lock pyproject.toml
 install: $(STAMP)
 
 demo: $(STAMP)
+	@scripts/ensure-tools mvn
 	@$(BIN)/engram-stream demo $(ARGS)
 
 lint: $(STAMP)
@@ -30,6 +31,8 @@ format: $(STAMP)
 	@$(BIN)/ruff check --fix .
 
 test: $(STAMP)
+	@scripts/ensure-tools mvn promtool openssl
+	@echo "==> pytest, against Apache Kafka where Kafka is concerned"
 	@$(BIN)/pytest
 
 acceptance: $(STAMP)

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterable
+from pathlib import Path
+from tempfile import TemporaryFile
 
 from workers.agents.accounts import Accounts
 from workers.agents.counted_registry import CountedRegistry
 from workers.agents.runtime import Runtime
 from workers.agents.services import Services
 from workers.config import Settings, load_settings, split_servers
+from workers.errors import ConfigurationError
 from workers.logs import configure_logging
 from workers.metrics.exporter import Exporter
 from workers.policy_file import PolicyFile
@@ -26,9 +29,11 @@ def build_app(settings: Settings) -> tuple[BatchApp, Runtime]:
     """Return the Faust app of a worker and its runtime; nothing is connected yet.
 
     Raises:
-        ConfigurationError: a setting, the policy file or a secret is wrong, or the metrics port is taken.
+        ConfigurationError: a setting, the policy file or a secret is wrong, the data folder cannot be written to, or
+            the metrics port is taken.
     """
     configure_logging(settings.log)
+    _check_datadir(settings.worker.datadir)
     exporter = Exporter()
     app = create_faust_app(
         settings.kafka.group_id,
@@ -48,6 +53,18 @@ def build_app(settings: Settings) -> tuple[BatchApp, Runtime]:
     runtime.serve()
     _wire(app, runtime, services)
     return app, runtime
+
+
+def _check_datadir(folder: Path) -> None:
+    """Faust insists on a folder of its own, and would fail with a traceback."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        raise ConfigurationError(
+            f"worker.datadir: cannot write to {folder}: {error.strerror}. Name a folder that the worker may write to."
+        ) from None
 
 
 def _transport_options(settings: Settings) -> TransportOptions:

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Final
 
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import choose_encoder
+from prometheus_client.registry import Collector
 
 from workers.errors import ConfigurationError
 from workers.transport.status import PartitionStatus
@@ -282,6 +283,13 @@ class _BoundedInput(io.RawIOBase):
         return received
 
 
+def _encoder_for(accept: str) -> tuple[Callable[[Collector], bytes], str]:
+    try:
+        return choose_encoder(accept)
+    except (TypeError, ValueError):  # the library trusts the version that a client asks for to be one
+        return choose_encoder("")
+
+
 class _Handler(BaseHTTPRequestHandler):
     server: _Server
 
@@ -292,7 +300,7 @@ class _Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         path = self.path.partition("?")[0]
         if path == "/metrics":
-            encode, content_type = choose_encoder(self.headers.get("Accept", ""))
+            encode, content_type = _encoder_for(self.headers.get("Accept", ""))
             self._answer(HTTPStatus.OK, content_type, encode(self.server.registry))
         elif path == "/healthz":
             self._answer_report(self.server.state.liveness())

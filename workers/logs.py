@@ -40,3 +40,5 @@ def configure_logging(settings: LogSettings) -> None:
     logging.basicConfig(level=settings.level, handlers=[handler], force=True)
     for name in NOISY:
         logging.getLogger(name).setLevel(max(logging.WARNING, logging.getLevelName(settings.level)))
+    # Timers run late wherever lanes are busy: a backlog would warn every few seconds. Liveness watches the loop itself.
+    logging.getLogger("mode.timers").setLevel(logging.ERROR)

@@ -65,3 +65,12 @@ def test_a_metrics_port_that_is_taken_ends_the_worker_with_exit_code_4(
         with WorkerProcess(kafka, kafka_topics.prefix, tmp_path, metrics__port=port) as worker:
             assert worker.process.wait(60) == 4
             assert f"cannot listen on 127.0.0.1:{port}" in worker.log()
+
+
+def test_a_data_folder_that_cannot_be_written_to_ends_the_worker_with_exit_code_4(
+    kafka: str, kafka_topics: TopicFactory, tmp_path: Path
+) -> None:
+    (tmp_path / "file").touch()
+    with WorkerProcess(kafka, kafka_topics.prefix, tmp_path, worker__datadir=tmp_path / "file/folder") as worker:
+        assert worker.process.wait(60) == 4
+        assert "worker.datadir: cannot write to" in worker.log()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any, Final
 
+import rfc8785
 from fidelity_manifests import manifests, through_avro
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -19,6 +20,7 @@ from workers.processing.fidelity import (
     parse_json,
     to_avro,
 )
+from workers.processing.fidelity.canonical import canonical
 from workers.processing.fidelity.findings import find
 from workers.processing.fidelity.verdict import judge_manifest
 
@@ -132,3 +134,18 @@ def test_a_verdict_never_fails_on_any_manifest(manifest: dict[str, Any], field: 
     record = to_avro(read(manifest))
     record[field] = odd
     assert judge_manifest(record, "n") == judge_manifest(record, "n")
+
+
+EDGE_TEXT: Final = st.text(max_size=4) | st.text('\x00\x1f\x7f"\\/\b\u2028\ud7ff\ue000\U0001f600é', max_size=4)
+EXACT_NUMBERS: Final = st.integers(-(2**53) + 1, 2**53 - 1) | st.floats(allow_nan=False, allow_infinity=False)
+
+
+@settings(max_examples=500, deadline=None)
+@given(
+    st.recursive(
+        st.none() | st.booleans() | EXACT_NUMBERS | EDGE_TEXT,
+        lambda inner: st.lists(inner, max_size=4) | st.dictionaries(EDGE_TEXT, inner, max_size=4),
+    )
+)
+def test_the_canonical_form_is_that_of_the_rfc_whichever_encoder_writes_it(value: Any) -> None:
+    assert canonical(value) == rfc8785.dumps(value)

@@ -92,6 +92,7 @@ async def test_a_running_client_reconnects_with_the_rotated_password(tmp_path: P
         (kafka_errors.ClusterAuthorizationFailedError("no"), "may not write", "WRITE"),
         (kafka_errors.TopicAuthorizationFailedError("no"), "not authorized", "Grant"),
         (kafka_errors.KafkaConnectionError("Connection at k:1 closed"), "closes the connection", "security_protocol"),
+        (ConnectionResetError(), "closes the connection", "security_protocol"),
         (_unverified(62), "another host name", "subjectAltName"),
         (_unverified(10), "expired", "Renew"),
         (_unverified(19), "not signed by the system's authorities", "kafka.ssl_ca_file"),

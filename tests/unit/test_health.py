@@ -171,6 +171,12 @@ def test_metrics_are_openmetrics_with_exemplars_for_those_who_accept_it_and_plai
     assert "engram_end_to_end_seconds_count" in plain
 
 
+def test_a_version_of_the_format_that_is_none_still_gets_the_metrics(server: HealthServer) -> None:
+    status, _, body = get(server, "/metrics", Accept="application/openmetrics-text; version=abc")
+    assert status == 200
+    assert "engram_build_info" in body
+
+
 def test_nothing_can_be_written_and_no_request_is_echoed(server: HealthServer) -> None:
     for method in ("POST", "PUT", "DELETE", "PATCH", "BOB@EXAMPLE.COM"):
         status, content_type, body = get(server, "/metrics", method)

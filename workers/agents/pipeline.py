@@ -24,8 +24,9 @@ from workers.transport.batch import RecordBatch
 
 log = logging.getLogger(__name__)
 
-RECORDS_PER_SLICE: Final = 32
-"""Records the reference judges before other tasks get their turn: health check, acknowledgements, signals."""
+SLICE_SECONDS: Final = 0.005
+"""How long records are handled before other tasks get their turn: ticks of the health check, acknowledgements, signals.
+One record may take longer; what costs much is not known before."""
 
 
 class Judge(Protocol):
@@ -78,6 +79,18 @@ class Opened(NamedTuple):
     columns: Columns | None = None
 
 
+class _Slices:
+    """Lets other tasks run whenever a slice of time is over."""
+
+    def __init__(self) -> None:
+        self._until = time.perf_counter() + SLICE_SECONDS
+
+    async def give_way(self) -> None:
+        if time.perf_counter() >= self._until:
+            await asyncio.sleep(0)
+            self._until = time.perf_counter() + SLICE_SECONDS
+
+
 class Pipeline:
     """Judges the batches of one partition.
 
@@ -125,15 +138,12 @@ class Pipeline:
         resolved = time.perf_counter()
         prepared = columns.prepare(batch.records, frames, writers) if columns is not None else _NoColumns(frames)
         results: list[RecordResult] = []
-        left = RECORDS_PER_SLICE
+        slices = _Slices()
         for position, (record, frame) in enumerate(zip(batch.records, frames, strict=True)):
             result = prepared.settle(position, record, frame) if isinstance(frame, Frame) else None
             if result is None:
                 result = self._judge(judge, record, self._decoder.decode(frame, writers))
-                left -= 1
-                if not left:
-                    left = RECORDS_PER_SLICE
-                    await asyncio.sleep(0)
+                await slices.give_way()
             results.append(result)
         prepared.finish(batch.records)
         outcome = BatchOutcome(results, judge.state_rows(), routes=prepared.routes, column_tally=prepared.tally)

@@ -102,6 +102,9 @@ def refresh_secrets(client: AIOKafkaClient, kafka: KafkaSettings) -> None:
         client._sasl_plain_password = password
 
 
+_HUNG_UP: Final = "the broker closes the connection. Set kafka.security_protocol to the listener's."
+
+
 class _Causes(logging.Handler):
     """Keeps the exceptions that aiokafka logs while a client starts."""
 
@@ -159,6 +162,8 @@ def _explain(cause: BaseException, kafka: KafkaSettings) -> tuple[int, str] | No
         return 4, "the host name does not resolve. Correct kafka.bootstrap_servers, or the name service."
     if isinstance(cause, ConnectionRefusedError):
         return 5, "connection refused: nothing listens there. Start Kafka, or correct kafka.bootstrap_servers."
+    if isinstance(cause, ConnectionResetError):  # by a listener that does not understand us, without a text
+        return 3, _HUNG_UP
     if isinstance(cause, TimeoutError):
         return 6, "no answer in time. Check firewalls, and that kafka.security_protocol is the listener's."
     return (7, f"{cause.strerror}. Check the network.") if isinstance(cause, OSError) and cause.strerror else None
@@ -180,7 +185,7 @@ def _explain_kafka(cause: kafka_errors.KafkaError, kafka: KafkaSettings) -> tupl
         return 1, f"not authorized ({type(cause).__name__}). Grant the user the permissions of the security guide."
     closed = isinstance(cause, kafka_errors.KafkaConnectionError) and "closed" in str(cause).lower()
     if closed:
-        return 3, "the broker closes the connection. Set kafka.security_protocol to the listener's."
+        return 3, _HUNG_UP
     return None
 
 

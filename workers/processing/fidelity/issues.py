@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
-from pydantic import ValidationError
+from pydantic_core import ErrorDetails
 
 from workers.processing.fidelity.levels import IssueCode
 
@@ -29,10 +29,10 @@ Issues = tuple[Issue, ...]
 """All defects of one manifest in the order of the contract, unknown keys last in their object, one per path."""
 
 
-def issues_of(error: ValidationError) -> Issues:
-    """Return the issues behind ``error``, one per path, in its order."""
+def issues_of(lines: Iterable[ErrorDetails]) -> Issues:
+    """Return the issues behind the ``lines`` of a validation error, one per path, in their order."""
     by_path: dict[str, IssueCode] = {}
-    for line in error.errors(include_url=False, include_context=False):
+    for line in lines:
         by_path.setdefault(pointer(_without_forms(line["loc"])), _code(line["type"], line["input"]))
     return tuple(Issue(path, code) for path, code in by_path.items())
 

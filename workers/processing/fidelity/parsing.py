@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from pydantic import ValidationError
+from pydantic_core import ErrorDetails
 
 from workers.processing.fidelity.issues import Issue, Issues, issues_of
 from workers.processing.fidelity.jsontext import JsonRefusedError, loads
@@ -37,12 +38,17 @@ def validate(value: object) -> RuntimeManifest | Issues:
     try:
         return RuntimeManifest.model_validate(value)
     except ValidationError as error:
-        if not any(line["type"] == "string_unicode" for line in error.errors(include_url=False, include_input=False)):
-            return issues_of(error)
+        lines = _lines(error)
+        if not any(line["type"] == "string_unicode" for line in lines):
+            return issues_of(lines)
     try:
         return RuntimeManifest.model_validate(_disguised(value, _DEEPEST_OBJECT))
     except ValidationError as error:
-        return tuple(Issue(_unmasked(issue.path), issue.code) for issue in issues_of(error))
+        return tuple(Issue(_unmasked(issue.path), issue.code) for issue in issues_of(_lines(error)))
+
+
+def _lines(error: ValidationError) -> list[ErrorDetails]:
+    return error.errors(include_url=False, include_context=False)
 
 
 def _disguised(value: object, depth: int) -> object:
