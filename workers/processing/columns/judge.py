@@ -22,6 +22,7 @@ from workers.processing.columns.findings import DigestChecks, another_model, che
 from workers.processing.columns.grade import MODEL_MISMATCH, NO_MANIFEST, Grade, grade_of
 from workers.processing.columns.manifests import read_manifests
 from workers.processing.columns.named import Named, named_grade, read_named
+from workers.processing.columns.producers import Producers, read_producers
 from workers.processing.columns.reading import Coded, Mask, Positions, coded, groups
 from workers.processing.columns.routes import RouteReason
 from workers.processing.columns.shape import Shapes, shape
@@ -54,6 +55,7 @@ class JudgedColumns:
     grades: Grades
     completeness: Completenesses
     tenants: Coded
+    producers: Producers
     fingerprints: Fingerprints
     digests: DigestChecks
 
@@ -84,6 +86,7 @@ def judge_columns(
         raise ValueError("the table is not laid out as workers.serde.columns.layout says; decode it with that")
     fingerprints = read_fingerprints(table.column("fingerprint"))
     tenants = coded(table.column("tenant"))
+    producers = read_producers(table.column("producer"))
     completeness = judge.judge(table, fingerprints, tenants, presence, policy)
     manifests = read_manifests(table.column("manifest"))
     sound = valid(manifests) & ~odd_manifest
@@ -104,7 +107,7 @@ def judge_columns(
     routes.update((row, RouteReason.DYNAMIC) for row, judged in named.items() if judged is None)
     shapes[list(routes)] = NO_MANIFEST
     grades = _grades(shapes, {row: judged for row, judged in named.items() if judged is not None})
-    return JudgedColumns(table, policy, routes, shapes, grades, completeness, tenants, fingerprints, digests)
+    return JudgedColumns(table, policy, routes, shapes, grades, completeness, tenants, producers, fingerprints, digests)
 
 
 def _grade_named(rows: list[Named], shapes: Shapes) -> dict[int, tuple[Grade, bytes] | None]:

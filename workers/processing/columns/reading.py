@@ -176,6 +176,12 @@ def groups(keys: NDArray[np.integer]) -> Groups:
     return Groups(of_row, first)
 
 
+def alike(*columns: Coded, beside: tuple[Positions, int] | None = None) -> Groups:
+    """Group rows that have the same values in ``columns``, and the same code ``beside`` them, given with its size."""
+    codes = [(column.codes, len(column.values)) for column in columns]
+    return groups(joint([*codes, beside] if beside else codes))
+
+
 @lru_cache(maxsize=64)
 def everywhere(rows: int) -> Mask:
     """Return a mask that is true in every row; it is shared and cannot be written to."""

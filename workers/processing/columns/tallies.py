@@ -11,7 +11,7 @@ from workers.metrics import catalogue as m
 from workers.metrics.labels import LevelLabel
 from workers.metrics.spec import Tally
 from workers.processing.columns.judge import JudgedColumns
-from workers.processing.columns.reading import Mask, Positions, coded, fields, groups, joint
+from workers.processing.columns.reading import Mask, Positions, groups
 
 _UNSET: Final = "unset"
 
@@ -48,9 +48,8 @@ def tally(judged: JudgedColumns, counted: Mask, append_ms: Sequence[int]) -> Tal
 
 
 def _rows(judged: JudgedColumns, chosen: Positions) -> _Rows:
-    service, *_, path = fields(judged.table.column("producer"))
-    services, paths = coded(service), coded(path)
-    found = groups(joint([(services.codes, len(services.values)), (paths.codes, len(paths.values))])[chosen])
+    services, paths = judged.producers.service, judged.producers.path
+    found = groups((services.codes * len(paths.values) + paths.codes)[chosen])
     places = [
         _Place(services.values[services.codes[row]] or "", paths.values[paths.codes[row]] or _UNSET)
         for row in chosen[found.first].tolist()

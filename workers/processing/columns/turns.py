@@ -20,7 +20,7 @@ from workers.metrics.spec import Tally
 from workers.processing.columns.completeness import CompletenessJudge
 from workers.processing.columns.judge import JudgedColumns, judge_columns
 from workers.processing.columns.partitions import partitions_of
-from workers.processing.columns.reading import Mask, coded, fields, groups, joint
+from workers.processing.columns.reading import Mask, alike
 from workers.processing.columns.routes import RouteReason
 from workers.processing.columns.tallies import tally
 from workers.processing.columns.verdicts import encode_verdicts, event_times
@@ -105,7 +105,7 @@ def prepare(
         conversation_keys=conversations,
         turn_keys=turns,
         partitions=partitions_of(conversations, outputs.fidelity_partitions) if conversations else [],
-        paths=_paths(table, str(writer.ref), paths),
+        paths=_paths(judged, str(writer.ref), paths),
         complete=judged.complete,
         clamped=frozenset(np.flatnonzero(late).tolist()),
         append_ms=append_ms,
@@ -206,12 +206,11 @@ def _bytes_of(column: pa.StringArray) -> bytes:
     return b"" if data is None else data.to_pybytes()
 
 
-def _paths(table: pa.RecordBatch, schema_id: str, watch: PathWatch) -> Paths:
-    """Return the producing paths of ``table``."""
-    producer = fields(table.column("producer"))
-    service, build, sdk, version, path = (coded(producer[n]) for n in (0, 2, 5, 6, 7))
-    columns = (coded(table.column("tenant")), service, build, sdk, version, path)
-    found = groups(joint([(column.codes, len(column.values)) for column in columns]))
+def _paths(judged: JudgedColumns, schema_id: str, watch: PathWatch) -> Paths:
+    """Return the producing path of each row."""
+    service, _, build, _, sdk, version, path = judged.producers
+    columns = (judged.tenants, service, build, sdk, version, path)
+    found = alike(*columns)
     distinct = ([column.values[column.codes[row]] for column in columns] for row in found.first.tolist())
     keys = [
         path_key("turns", tenant or "", name or "", build_id, kit, kit_version, way, schema_id)

@@ -34,9 +34,8 @@ from workers.processing.columns.reading import (
     Mask,
     Numbers,
     Positions,
+    alike,
     fields,
-    groups,
-    joint,
     numbers,
     texts,
 )
@@ -62,7 +61,7 @@ def encode_verdicts(judged: JudgedColumns, schema_id: int) -> list[bytes | None]
         _openings(judged, schema_id),
         *_ids(judged.table),
         *_times(judged.table),
-        _producers(judged.table),
+        _producers(judged),
         *_grades(judged),
         _completeness(judged),
         *_fingerprints(judged.fingerprints),
@@ -94,7 +93,7 @@ def _ids(table: pa.RecordBatch) -> tuple[Pieces, ...]:
 
 def _times(table: pa.RecordBatch) -> tuple[Pieces, ...]:
     at, _ = event_times(table)
-    return list(map(optional_integer, table.column("turn_index").to_pylist())), *moments(at)
+    return _optional_integers(numbers(table.column("turn_index"))), *moments(at)
 
 
 def event_times(table: pa.RecordBatch) -> tuple[Longs, Mask]:
@@ -103,10 +102,16 @@ def event_times(table: pa.RecordBatch) -> tuple[Longs, Mask]:
     return np.where(assembled.present, assembled.values, completed.values), ~assembled.present
 
 
-def _producers(table: pa.RecordBatch) -> Pieces:
-    service, region, build, instance, _, _, _, path = fields(table.column("producer"))
-    texts_held = (column.to_pylist() for column in (service, region, build, instance, path))
-    return list(map(_producer, event_times(table)[1].tolist(), *texts_held))
+def _producers(judged: JudgedColumns) -> Pieces:
+    service, region, build, instance, _, _, path = judged.producers
+    columns = (service, region, build, instance, path)
+    completed = event_times(judged.table)[1]
+    found = alike(*columns, beside=(completed.astype(np.intp), 2))
+    pieces = [
+        _producer(bool(completed[row]), *(column.values[column.codes[row]] for column in columns))
+        for row in found.first.tolist()
+    ]
+    return spread(pieces, found.of_row)
 
 
 @lru_cache(maxsize=_MAX_PIECES)
@@ -159,7 +164,7 @@ def _fingerprints(fingerprints: Fingerprints) -> tuple[Pieces, ...]:
 def _definitions(fingerprints: Fingerprints) -> list[bytes]:
     definition, version, shape, *_ = fingerprints.texts
     fallback = fingerprints.fallback_there.astype(np.intp) + fingerprints.fallback
-    found = groups(joint([*((text.codes, len(text.values)) for text in (definition, version, shape)), (fallback, 3)]))
+    found = alike(definition, version, shape, beside=(fallback, 3))
     pieces = [
         SOME
         + _shown(
@@ -176,7 +181,7 @@ def _definitions(fingerprints: Fingerprints) -> list[bytes]:
 
 def _models(fingerprints: Fingerprints) -> list[bytes]:
     *_, model, moderation = fingerprints.texts
-    found = groups(joint([(text.codes, len(text.values)) for text in (model, moderation)]))
+    found = alike(model, moderation)
     pieces = [
         _shown(
             ("model_id", "moderation_version"),
