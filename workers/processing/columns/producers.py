@@ -6,11 +6,11 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from workers.processing.columns.reading import Coded, coded, fields
+from workers.processing.columns.reading import Coded, coded_alike, fields
 
 
 class Producers(NamedTuple):
-    """The columns of the record `producer` that name something, by their distinct values."""
+    """The columns of the record `producer` that name something, by the distinct values of all."""
 
     service: Coded
     region: Coded
@@ -24,4 +24,4 @@ class Producers(NamedTuple):
 def read_producers(column: pa.StructArray) -> Producers:
     """Take the column ``producer`` of the projected table apart."""
     service, region, build_id, instance_id, _, sdk, sdk_version, path = fields(column)
-    return Producers(*map(coded, (service, region, build_id, instance_id, sdk, sdk_version, path)))
+    return Producers(*coded_alike([service, region, build_id, instance_id, sdk, sdk_version, path]))

@@ -50,6 +50,10 @@ class Coded(NamedTuple):
     codes: Positions
     values: list[str | None]
 
+    def at(self, rows: Positions) -> list[str | None]:
+        """Return the values of ``rows``."""
+        return list(map(self.values.__getitem__, self.codes[rows].tolist()))
+
 
 class CodedPair(NamedTuple):
     """Two columns of strings by common codes below ``size``."""
@@ -115,6 +119,12 @@ def coded(array: pa.StringArray) -> Coded:
     if indices.null_count:
         found = np.where(present(indices), found, np.int32(len(values)))
     return Coded(found.astype(np.intp), [*values, None])
+
+
+def coded_alike(columns: Sequence[pa.StringArray]) -> list[Coded]:
+    """Return columns of one length by the distinct values of all of them: cheaper than by their own."""
+    found, values = coded(pa.concat_arrays(columns))
+    return [Coded(of_column, values) for of_column in found.reshape(len(columns), -1)]
 
 
 def coded_together(first: pa.StringArray, second: pa.StringArray) -> CodedPair:

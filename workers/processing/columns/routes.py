@@ -25,6 +25,6 @@ class RouteReason(StrEnum):
     UNKNOWN_FIELD = "unknown_field"
     """The manifest has a value in a field we do not know."""
     DYNAMIC = "dynamic"
-    """A gap bears a name of the producer's: of a tool or of a call."""
+    """Gaps bear names of the producer's, of tools or calls, that are too long or too many."""
     FINDINGS = "findings"
     """The manifest may contradict itself or the fingerprint."""

@@ -51,8 +51,8 @@ def _rows(judged: JudgedColumns, chosen: Positions) -> _Rows:
     services, paths = judged.producers.service, judged.producers.path
     found = groups((services.codes * len(paths.values) + paths.codes)[chosen])
     places = [
-        _Place(services.values[services.codes[row]] or "", paths.values[paths.codes[row]] or _UNSET)
-        for row in chosen[found.first].tolist()
+        _Place(service or "", path or _UNSET)
+        for service, path in zip(services.at(chosen[found.first]), paths.at(chosen[found.first]), strict=True)
     ]
     return _Rows(judged, chosen, found.of_row, places)
 

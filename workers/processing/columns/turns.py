@@ -20,6 +20,7 @@ from workers.metrics.spec import Tally
 from workers.processing.columns.completeness import CompletenessJudge
 from workers.processing.columns.judge import JudgedColumns, judge_columns
 from workers.processing.columns.partitions import partitions_of
+from workers.processing.columns.pieces import text_bytes
 from workers.processing.columns.reading import Mask, alike
 from workers.processing.columns.routes import RouteReason
 from workers.processing.columns.tallies import tally
@@ -195,9 +196,9 @@ def _keys(table: pa.RecordBatch) -> tuple[list[bytes], list[bytes]]:
     if any(mark in _bytes_of(column) for column in columns for mark in _ESCAPED):
         texts = list(zip(*(column.to_pylist() for column in columns), strict=True))
         return [encode_key(*ids[:2]) for ids in texts], [encode_key(*ids) for ids in texts]
-    tenants, conversations, turns = (column.cast(pa.binary()).to_pylist() for column in columns)
-    keys = list(map(b"%b|%b".__mod__, zip(tenants, conversations, strict=True)))
-    return keys, list(map(b"%b|%b".__mod__, zip(keys, turns, strict=True)))
+    tenants, conversations, turns = map(text_bytes, columns)
+    keys = list(map(b"|".join, zip(tenants, conversations, strict=True)))
+    return keys, list(map(b"|".join, zip(keys, turns, strict=True)))
 
 
 def _bytes_of(column: pa.StringArray) -> bytes:
@@ -211,7 +212,7 @@ def _paths(judged: JudgedColumns, schema_id: str, watch: PathWatch) -> Paths:
     service, _, build, _, sdk, version, path = judged.producers
     columns = (judged.tenants, service, build, sdk, version, path)
     found = alike(*columns)
-    distinct = ([column.values[column.codes[row]] for column in columns] for row in found.first.tolist())
+    distinct = zip(*(column.at(found.first) for column in columns), strict=True)
     keys = [
         path_key("turns", tenant or "", name or "", build_id, kit, kit_version, way, schema_id)
         for tenant, name, build_id, kit, kit_version, way in distinct

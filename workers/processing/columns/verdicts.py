@@ -106,12 +106,8 @@ def _producers(judged: JudgedColumns) -> Pieces:
     service, region, build, instance, _, _, path = judged.producers
     columns = (service, region, build, instance, path)
     completed = event_times(judged.table)[1]
-    found = alike(*columns, beside=(completed.astype(np.intp), 2))
-    pieces = [
-        _producer(bool(completed[row]), *(column.values[column.codes[row]] for column in columns))
-        for row in found.first.tolist()
-    ]
-    return spread(pieces, found.of_row)
+    of_row, first = alike(*columns, beside=(completed.astype(np.intp), 2))
+    return spread(list(map(_producer, completed[first].tolist(), *(column.at(first) for column in columns))), of_row)
 
 
 @lru_cache(maxsize=_MAX_PIECES)
