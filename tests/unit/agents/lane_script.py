@@ -25,6 +25,19 @@ TURNS = Partition("turns", 0)
 Answer = BaseException | None
 
 
+class Batch:
+    """Stands in for the client's batch; it holds three records."""
+
+    def __init__(self) -> None:
+        self.records: list[dict[str, Any]] = []
+
+    def append(self, **record: Any) -> object | None:
+        if len(self.records) == 3:
+            return None
+        self.records.append(record)
+        return record
+
+
 class Brokers:
     """Stands in for the idempotent client: takes records in order and answers each as ``answer`` says."""
 
@@ -43,12 +56,26 @@ class Brokers:
         self.renewed += 1
 
     async def send(self, topic: str, **record: Any) -> asyncio.Future[None]:
-        headers, timestamp = tuple(record["headers"]), record["timestamp_ms"]
-        output = Output(topic, record["key"], record["value"], timestamp, headers, record["partition"])
+        """Take a record whose partition the key decides."""
+        output = Output(topic, record["key"], record["value"], record["timestamp_ms"], tuple(record["headers"]))
         answer = self.answer(output)
         if answer is None:
             self.written.append(output)
         return asyncio.ensure_future(self._acknowledge(answer))
+
+    def create_batch(self) -> Batch:
+        return Batch()
+
+    async def send_batch(self, batch: Batch, topic: str, *, partition: int) -> asyncio.Future[None]:
+        """Take all records of ``batch`` or none: the first that is refused refuses it."""
+        outputs = [
+            Output(topic, record["key"], record["value"], record["timestamp"], tuple(record["headers"]), partition)
+            for record in batch.records
+        ]
+        refusal = next((answer for answer in map(self.answer, outputs) if answer is not None), None)
+        if refusal is None:
+            self.written.extend(outputs)
+        return asyncio.ensure_future(self._acknowledge(refusal))
 
     async def _acknowledge(self, answer: Answer) -> None:
         await self.open.wait()

@@ -8,7 +8,7 @@ import time
 from topology import APPEND_MS
 
 from workers.agents.accounts import Accounts
-from workers.agents.pipeline import SLICE_SECONDS, Pipeline
+from workers.agents.pipeline import SLICE_SECONDS, Opened, Pipeline
 from workers.metrics.exporter import Exporter
 from workers.metrics.labels import End
 from workers.outputs.dlq import LetterWriter
@@ -35,8 +35,8 @@ class SlowJudge:
 
 
 async def test_records_that_take_long_leave_others_their_turn_between_them() -> None:
-    async def open_judge(_: Partition) -> SlowJudge:
-        return SlowJudge()
+    async def open_judge(_: Partition) -> Opened:
+        return Opened(SlowJudge())
 
     decoder = RecordDecoder(CachingResolver(LocalRegistry(), "turns", TURN_LIMITS), TURN_LIMITS)
     letters = LetterWriter("turns-dlq", 1_000_000, "host:worker", "abc")
