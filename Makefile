@@ -3,7 +3,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo install test acceptance lint format lock clean
+.PHONY: demo install test acceptance bench lint format lock clean
 .DEFAULT_GOAL := test
 
 $(STAMP): requirements/dev.lock pyproject.toml
@@ -38,8 +38,12 @@ test: $(STAMP)
 acceptance: $(STAMP)
 	@TEST_TURNS=100000 $(BIN)/pytest --durations=0 --durations-min=1 tests/integration/test_main_job.py tests/integration/test_main_job_restarts.py
 
+bench: $(STAMP)
+	@scripts/ensure-tools mvn
+	@$(BIN)/python -m bench $(ARGS)
+
 lock:
-	uv pip compile -q pyproject.toml --group dev --extra local --generate-hashes --no-emit-index-url --no-annotate --no-header --python-version 3.11 -o requirements/dev.lock
+	uv pip compile -q pyproject.toml --group dev --extra local --extra columns --generate-hashes --no-emit-index-url --no-annotate --no-header --python-version 3.11 -o requirements/dev.lock
 
 clean:
 	rm -rf $(VENV) .pytest_cache .ruff_cache .mypy_cache .hypothesis dist

@@ -198,7 +198,7 @@ class SerdeSettings(Section):
 class WorkerSettings(Section):
     """Batches, memory, and how a worker starts and stops."""
 
-    max_batch_records: Size = Field(500, description="Records of one batch.")
+    max_batch_records: Size = Field(2_000, description="Records of one batch.")
     max_batch_bytes: Size = Field(4 * MIB, description="Bytes of one batch.")
     max_in_flight: Size = Field(4, description="Batches of one partition that are fetched and not finished.")
     max_bytes_in_flight: Size = Field(256 * MIB, description="Bytes of all batches that are fetched and not finished.")

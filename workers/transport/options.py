@@ -39,7 +39,7 @@ class TransportOptions:
         ValueError: a bound is not positive.
     """
 
-    max_records: int = 500
+    max_records: int = 2_000
     max_batch_bytes: int = 4 * MIB
     max_in_flight: int = 4
     max_bytes_in_flight: int = 256 * MIB

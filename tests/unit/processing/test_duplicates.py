@@ -47,7 +47,7 @@ def test_the_first_turn_wins_and_another_body_conflicts() -> None:
     window = DuplicateWindow(10)
     assert window.check(b"a|c|1", b"body", 1) is FIRST
     assert window.check(b"a|c|2", b"body", 2) is FIRST
-    assert window.check(b"a|c|1", memoryview(b"body"), 3) is DUPLICATE
+    assert window.check(b"a|c|1", b"body", 3) is DUPLICATE
     assert window.check(b"a|c|1", b"other", 4) is CONFLICTING
     assert window.check(b"a|c|1", b"other", 5) is CONFLICTING
     assert [arrival for arrival in Arrival if arrival.is_repeat] == [DUPLICATE, CONFLICTING]
