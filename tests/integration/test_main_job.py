@@ -20,15 +20,16 @@ pytestmark = [pytest.mark.kafka, pytest.mark.timeout(900)]
 PATIENCE_S = 480.0
 
 
+@pytest.mark.parametrize("decoder", ["columns", "reference"])
 def test_of_a_run_with_one_percent_of_every_bad_kind_each_record_comes_to_its_one_end(
-    kafka: str, kafka_topics: TopicFactory, tmp_path: Path
+    kafka: str, kafka_topics: TopicFactory, tmp_path: Path, decoder: str
 ) -> None:
     kafka_topics.create(*(topic.name for topic in load_catalogue()), partitions=PARTITIONS)
     turns, writes = kafka_topics.name("turns"), kafka_topics.name("state-writes")
     books = send(kafka, plan_with_one_percent_of_each_kind(kafka_topics.prefix, seed=11).records(TURNS))
     kinds = books.kinds()
     assert all(kinds[kind] > 0.005 * TURNS for kind in EVERY_KIND), kinds
-    with WorkerProcess(kafka, kafka_topics.prefix, tmp_path) as worker:
+    with WorkerProcess(kafka, kafka_topics.prefix, tmp_path, serde__decoder=decoder) as worker:
         worker.wait_ready()
         worker.wait_until(
             lambda: not open_offsets(kafka, worker.group, [turns, writes]), "everything is committed", PATIENCE_S
@@ -45,6 +46,7 @@ def test_of_a_run_with_one_percent_of_every_bad_kind_each_record_comes_to_its_on
             }
             assert letters == books.reasons(topic)
         assert worker.metric("engram_conservation_difference") == 0
+        assert (worker.metric("engram_decode_rows_total", route="columns") > 0) == (decoder == "columns")
         assert worker.metric("engram_records_abandoned_total") == 0
         assert worker.metric("engram_records_conflicting_total") == kinds[BadKind.CONFLICTING_DUPLICATE]
         assert worker.terminate() == 0

@@ -13,7 +13,7 @@ from aiokafka.errors import KafkaError
 from workers.agents.accounts import Accounts
 from workers.agents.path_table import PathTable
 from workers.agents.pipeline import Columns, Opened, Pipeline
-from workers.config import Settings
+from workers.config import SerdeSettings, Settings
 from workers.errors import ConfigurationError, UnreachableError
 from workers.metrics import catalogue as m
 from workers.metrics.exporter import Exporter
@@ -50,6 +50,10 @@ class _Prepared(NamedTuple):
     columns: Callable[[TurnState], Columns] | None
 
 
+ColumnsOpener = Callable[[int], Callable[[TurnState], Columns]]
+"""From the schema id of verdicts to what opens the column path of a partition."""
+
+
 class Services:
     """The parts behind the lanes. Usable after `prepare`; lanes that open earlier wait for it."""
 
@@ -70,6 +74,7 @@ class Services:
         self._accounts = accounts
         self._shown_policy: str | None = None
         self._worker = f"{socket.gethostname()}:{settings.kafka.group_instance_id or settings.kafka.group_id}"
+        self._columns = _column_path(settings.serde, policy)
         self._prepared_here: asyncio.Future[_Prepared] | None = None
         self.publisher = Publisher(lambda: app.batch_producer, exporter)
         self._resolvers = {
@@ -132,7 +137,7 @@ class Services:
                     encoders["alerts"].encode,
                     encoders["producer-paths"].encode,
                 ),
-                self._columns(encoders["fidelity"].schema_id),
+                self._columns(encoders["fidelity"].schema_id) if self._columns is not None else None,
             )
         )
 
@@ -203,21 +208,6 @@ class Services:
         ready = await asyncio.shield(self._prepared)
         return Opened(StateWriteJudge(partition, await self._watch(partition, "state_writes", ready.paths)))
 
-    def _columns(self, schema_id: int) -> Callable[[TurnState], Columns] | None:
-        """Return what opens the column path of a partition, None where turns are judged one by one."""
-        wanted = self._settings.serde.decoder
-        if wanted == "reference":
-            return None
-        try:
-            from workers.agents.columns import open_columns
-        except ImportError as error:
-            if wanted == "columns":
-                raise ConfigurationError(
-                    f"serde.decoder is columns, and {error.name} is not installed; install engram-stream[columns]"
-                ) from None
-            return None
-        return open_columns(self._settings.serde.limits_of("turns"), self._policy.current, schema_id)
-
     async def _watch(self, partition: Partition, kind: Kind, topics: PathTopics) -> PathWatch:
         inventory = await self.paths.open(partition, kind)
         return PathWatch(partition, topics, inventory, self.paths.is_known, lambda: self._policy.current().version)
@@ -227,3 +217,22 @@ class Services:
 
     async def _encoder(self, name: str) -> Encoder:
         return Encoder(load(name), await output_id(self._registry, name))
+
+
+def _column_path(serde: SerdeSettings, policy: PolicyFile) -> ColumnsOpener | None:
+    """Load the column path, which takes a while: before anything is fetched. None where turns are judged one by one.
+
+    Raises:
+        ConfigurationError: columns are asked for, and their packages are not installed.
+    """
+    if serde.decoder == "reference":
+        return None
+    try:
+        from workers.agents.columns import open_columns
+    except ImportError as error:
+        if serde.decoder == "columns":
+            raise ConfigurationError(
+                f"serde.decoder is columns, and {error.name} is not installed; install engram-stream[columns]"
+            ) from None
+        return None
+    return lambda schema_id: open_columns(serde.limits_of("turns"), policy.current, schema_id)

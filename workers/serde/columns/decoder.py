@@ -3,7 +3,7 @@
 The native decoder is lax and its failures name no row: its result counts only where the bytes are accounted for to the
 last one, and a batch that fails is halved until the rows are found.
 
-Source: docs/architecture.md, "Columns"; the reference is `workers.serde.decoder`.
+Source: docs/performance.md, "How it works"; the reference is `workers.serde.decoder`.
 """
 
 from __future__ import annotations
