@@ -239,7 +239,7 @@ class MetricsSettings(Section):
     host: str = Field(
         "127.0.0.1",
         min_length=1,
-        description="Address to listen on: this machine only. The container image sets 0.0.0.0, for probes.",
+        description="Address to listen on: this machine only. In a container set 0.0.0.0, for probes.",
     )
     port: int = Field(9464, ge=0, le=65535, description="Port of /metrics, /healthz and /readyz; 0 takes a free one.")
 
