@@ -47,6 +47,7 @@ class Runtime(SilentObserver):
         self._accounts = accounts
         self._exporter = exporter
         self._in_service = True
+        self._was_ready = False
         self._gauges = Gauges(exporter)
         self._health = HealthState()
         self._server: HealthServer | None = None
@@ -82,6 +83,8 @@ class Runtime(SilentObserver):
 
     def drain(self) -> None:
         """Report that the worker is about to stop, and no longer ready."""
+        if self._in_service:
+            log.info("stopping: what has begun is finished and committed, nothing new is begun")
         self._in_service = False
         self._health.set(Check.NOT_DRAINING, False, "the worker is stopping")
         self._exporter.set(m.UP_STAGE, 0, Pipeline.TURNS)
@@ -131,10 +134,23 @@ class Runtime(SilentObserver):
         self._gauges.update(statuses, oldest, time.time())
         waiting = self._assigned - self._accounts.restored_partitions
         self._health.set(Check.STATE, not waiting, f"{len(waiting)} partitions wait for their state")
+        self._tell_readiness()
         for state, count in self._services.schemas_held().items():
             self._exporter.set(m.SCHEMA_IDS, count, state)
         self._exporter.set(m.UP_STAGE, float(self._in_service and bool(self._assigned) and not waiting), Pipeline.TURNS)
         self._services.show_policy()
+
+    def _tell_readiness(self) -> None:
+        """Log once whenever the worker becomes ready, or is no longer: what an operator looks for first."""
+        report = self._health.readiness()
+        if report.ok == self._was_ready or not self._in_service:
+            return
+        self._was_ready = report.ok
+        if report.ok:
+            log.info("ready: %d partitions", len(self._assigned))
+        else:
+            missing = "; ".join(f"{name}: {check.detail}" for name, check in report.checks.items() if not check.ok)
+            log.warning("no longer ready: %s", missing)
 
     # -- lanes: hold and release -----------------------------------------------------------------------------------
 

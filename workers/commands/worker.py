@@ -19,6 +19,8 @@ from workers.transport.process import BatchWorker
 
 EXIT_FATAL_CONFIGURATION: Final = 4
 
+log = logging.getLogger(__name__)
+
 
 @click.command()
 @settings_options
@@ -35,8 +37,10 @@ def command(settings: Settings) -> None:
         click.echo(f"engram-stream worker: {error}", err=True)
         sys.exit(EXIT_FATAL_CONFIGURATION)
     crashed = BatchWorker(app, on_stop_signal=runtime.drain, loglevel=settings.log.level).run()
+    code = EXIT_FATAL_CONFIGURATION if runtime.fatal is not None else crashed or app.exit_code
+    log.info("stopped with exit code %d%s", code, "" if code else ": all that was begun is committed")
     logging.shutdown()
-    sys.exit(EXIT_FATAL_CONFIGURATION if runtime.fatal is not None else crashed or app.exit_code)
+    sys.exit(code)
 
 
 async def _check_connection(settings: Settings) -> None:
