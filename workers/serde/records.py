@@ -40,7 +40,7 @@ class RecordDecoder:
         frames: list[Parsed] = []
         limit = self._limits.record_bytes
         # Most records carry the prefix of the one before and nothing that could overrule it.
-        prefix, ref = b"", cast("SchemaRef", 0)
+        prefix, ref = None, cast("SchemaRef", 0)
         for record in records:
             value = record.value
             if value is not None and value[:5] == prefix and len(value) <= limit and not _names_schema(record.headers):
