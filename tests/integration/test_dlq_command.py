@@ -124,6 +124,18 @@ def test_an_unknown_letter_ends_with_4_and_says_where_to_look(letters: Letters) 
     assert "`dlq list turns` shows those there are" in done.stderr
 
 
+@pytest.mark.parametrize("wrong", ["1:0", "turns", "turns:1:x"])
+def test_what_is_no_id_of_a_letter_is_wrong_usage_and_says_what_an_id_is(wrong: str, letters: Letters) -> None:
+    done = letters.dlq("show", "turns", wrong)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert f"{wrong} is not topic:partition:offset" in done.stderr
+
+
+def test_one_letter_is_counted_as_one(letters: Letters) -> None:
+    done = letters.dlq("list", "turns", "--reason=truncated_frame")
+    assert done.stderr.strip() == "1 of 1 letter shown"
+
+
 def test_an_input_without_letters_lists_none(letters: Letters) -> None:
     done = letters.dlq("list", "state-writes", "--format=jsonl")
     assert (done.returncode, done.stdout) == (0, "")

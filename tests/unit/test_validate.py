@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner, Result
 from serde_builders import field_of, small_turn, turn_schema, write
 
-from workers.admin.validation import WARNINGS, Warn
+from workers.admin.validation import WARNINGS, YEAR_2000, Warn
 from workers.cli import cli
 from workers.serde.schemas import load_ids
 from workers.serde.wire_format import frame
@@ -83,27 +83,42 @@ def test_lines_come_from_stdin_too() -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "detail"),
+    ("change", "detail", "expected"),
     [
-        ({"tenant": None}, "tenant"),
-        ({"assembled_at": "2026-09-21T14:13:00Z"}, "assembled_at"),
-        ({"assembled_at": 2**63}, "assembled_at"),
-        ({"turn_index": 1.0}, "turn_index"),
-        ({"turn_index": True}, "turn_index"),
-        ({"producer": {}}, "producer.service"),
-        ({"status": "done"}, "status"),
-        ({"user_key": "\ud800"}, "user_key"),
-        ({"fingerprint": {"summary_depth": 2**31}}, "fingerprint.summary_depth"),
-        ({"fingerprint": {"state_counts": {"facts": "1"}}}, "fingerprint.state_counts"),
-        ({"fingerprint": []}, "fingerprint"),
-        ({"content": {"memories": [{"id": "m"}, {"store": "s"}], "events": []}}, "content.memories.id"),
+        ({"tenant": None}, "tenant", "string, got null"),
+        ({"assembled_at": "2026-09-21T14:13:00Z"}, "assembled_at", "long (timestamp-millis), got text"),
+        ({"assembled_at": 2**63}, "assembled_at", "long (timestamp-millis), got integer out of range"),
+        ({"turn_index": "1"}, "turn_index", "long, got text"),
+        ({"turn_index": 1.0}, "turn_index", "long, got decimal number"),
+        ({"turn_index": True}, "turn_index", "long, got boolean"),
+        ({"producer": {}}, "producer.service", "string, got nothing"),
+        ({"status": "done"}, "status", "one of completed, error"),
+        ({"status": 7}, "status", "one of completed, error, got integer"),
+        ({"user_key": "\ud800"}, "user_key", "string, got text that is not Unicode"),
+        ({"fingerprint": {"summary_depth": 2**31}}, "fingerprint.summary_depth", "int, got integer out of range"),
+        ({"fingerprint": {"state_counts": {"facts": "1"}}}, "fingerprint.state_counts", "long, got text in an item"),
+        (
+            {"fingerprint": {"not_applicable": ["mood", 1]}},
+            "fingerprint.not_applicable",
+            "string, got integer in an item",
+        ),
+        ({"fingerprint": {"state_counts": [1]}}, "fingerprint.state_counts", "map, got array"),
+        ({"fingerprint": []}, "fingerprint", "record, got array"),
+        (
+            {"content": {"memories": [{"id": "m"}, {"store": "s"}], "events": []}},
+            "content.memories.id",
+            "string, got nothing",
+        ),
     ],
 )
-def test_a_record_that_no_serializer_writes_is_invalid_and_names_its_field(
-    change: dict[str, Any], detail: str, tmp_path: Path
+def test_a_record_that_no_serializer_writes_is_invalid_and_names_its_field_and_both_types(
+    change: dict[str, Any], detail: str, expected: str, tmp_path: Path
 ) -> None:
     row = judged(tmp_path, small_turn(**change))
-    assert row == {"status": "dead_letter", "reason": "invalid_record", "detail": detail, "warnings": []}
+    found = {"reason": "invalid_record", "detail": detail, "expected": expected}
+    assert row == {"status": "dead_letter", **found, "warnings": []}
+    text = run(tmp_path / "r.json").stdout
+    assert f"invalid_record at {detail}: expected {expected}\n" in text
 
 
 def test_what_is_left_out_takes_its_default_and_what_no_schema_has_is_warned_of(tmp_path: Path) -> None:
@@ -126,6 +141,33 @@ def test_a_complete_turn_has_no_warnings_and_each_shortcoming_has_one(tmp_path: 
         "tier2_missing:region",
         "unknown_attestation",
     ]
+
+
+@pytest.mark.parametrize(
+    ("times", "warnings"),
+    [
+        ((1_790_000_000, None), ["implausible_time:assembled_at"]),
+        ((None, 1_790_000_000), ["implausible_time:completed_at"]),
+        ((1_790_000_000, 1_790_000_001), ["implausible_time:assembled_at", "implausible_time:completed_at"]),
+        ((YEAR_2000, YEAR_2000), []),
+        ((YEAR_2000 + 1, YEAR_2000), ["completed_before_assembled"]),
+    ],
+)
+def test_seconds_for_milliseconds_and_an_end_before_the_start_are_warned_of(
+    times: tuple[int | None, int | None], warnings: list[str], tmp_path: Path
+) -> None:
+    row = judged(tmp_path, small_turn(assembled_at=times[0], completed_at=times[1]))
+    assert [code for code in row["warnings"] if "time" in code or "before" in code] == warnings
+
+
+def test_the_text_says_where_a_manifest_breaks_its_contract_and_only_for_its_own_record(tmp_path: Path) -> None:
+    turn = golden_turn("full")
+    turn["manifest"]["capturedAt"] = "yesterday"
+    key = base64.b64encode(b"acme|c-42").decode()
+    tombstone = {"key_base64": key, "value_base64": None}
+    result = run(in_file(tmp_path / "turns.jsonl", turn, tombstone, small_turn()))
+    assert result.stdout.count("manifest_invalid: bad_timestamp at /capturedAt. ") == 1
+    assert "yesterday" not in result.output
 
 
 def test_a_contradiction_between_manifest_and_fingerprint_is_warned_of(tmp_path: Path) -> None:
@@ -215,6 +257,30 @@ def test_what_is_no_record_ends_with_1_and_says_where(name: str, content: bytes,
     assert f"{path}:1" in result.stderr
 
 
+def test_a_line_that_is_no_record_is_told_and_the_others_are_judged(tmp_path: Path) -> None:
+    good, refused = json.dumps(small_turn()), json.dumps(small_turn(turn_id=""))
+    path = tmp_path / "turns.jsonl"
+    path.write_text(f'{good}\n{{"a": \r\n[]\n{refused}\n', encoding="utf-8")
+    after = in_file(tmp_path / "after.json", small_turn())
+    result = run("--format=jsonl", path, after)
+    assert result.exit_code == 1
+    sources = [json.loads(line)["source"] for line in result.stdout.splitlines()]
+    assert sources == [f"{path}:1", f"{path}:4", f"{after}:1"]
+    assert result.stderr.splitlines() == [
+        f"engram-stream: {path}:2: is not JSON: Expecting value (column 6)",
+        f"engram-stream: {path}:3: expected a JSON object",
+    ]
+    assert run(path).stderr.splitlines()[-1] == "2 records: 1 ok, 1 dead letter; 2 could not be read"
+
+
+def test_the_line_of_an_error_in_a_json_file_is_that_of_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "turn.json"
+    path.write_text('{\n  "tenant": acme\n}\n', encoding="utf-8")
+    result = run(path)
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert f"{path}:2: is not JSON: Expecting value (column 13)" in result.stderr
+
+
 def test_wrong_names_and_missing_files_are_told_before_anything_is_judged(tmp_path: Path) -> None:
     good = in_file(tmp_path / "good.json", small_turn())
     missing, odd = run(good, tmp_path / "none.json"), run(good, tmp_path / "a.txt")
@@ -231,7 +297,7 @@ def test_text_says_what_is_wrong_and_how_to_repair_it_without_quoting_the_record
     assert "invalid_record at turn_id" in result.stdout
     assert "Fix:" in result.stdout
     assert "tier2_missing: instance_id, build_id" in result.stdout
-    assert result.stderr.strip() == "2 records: 1 ok, 1 dead letters"
+    assert result.stderr.strip() == "2 records: 1 ok, 1 dead letter"
     assert secret not in result.output
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from typing import Final
 
 from aiokafka import AIOKafkaConsumer, ConsumerRecord
 from aiokafka.errors import KafkaError
@@ -12,6 +13,9 @@ from aiokafka.structs import TopicPartition
 from workers.config import KafkaSettings
 from workers.errors import UnreachableError
 from workers.transport.connection import client_options, explain_connection_error, explained
+
+FETCH_WAIT_MS: Final = 20
+"""How long a broker may hold back an empty answer: each new assignment waits for the fetch that is under way."""
 
 
 @asynccontextmanager
@@ -23,7 +27,11 @@ async def reader(kafka: KafkaSettings) -> AsyncIterator[AIOKafkaConsumer]:
     """
     with explained(kafka):
         consumer = AIOKafkaConsumer(
-            **client_options(kafka), group_id=None, enable_auto_commit=False, isolation_level="read_committed"
+            **client_options(kafka),
+            group_id=None,
+            enable_auto_commit=False,
+            isolation_level="read_committed",
+            fetch_max_wait_ms=FETCH_WAIT_MS,
         )
         try:
             await consumer.start()

@@ -50,6 +50,8 @@ class Warn(StrEnum):
     UNKNOWN_FIELD = "unknown_field"
     KEY_MISMATCH = "key_mismatch"
     DUPLICATE = "duplicate"
+    IMPLAUSIBLE_TIME = "implausible_time"
+    COMPLETED_BEFORE_ASSEMBLED = "completed_before_assembled"
     NO_MANIFEST = "no_manifest"
     MANIFEST_INVALID = "manifest_invalid"
     FINDING = "finding"
@@ -62,6 +64,8 @@ WARNINGS: Final[Mapping[Warn, str]] = {
     Warn.UNKNOWN_FIELD: "The field is not in the schema and is not read; see if its name is misspelt.",
     Warn.KEY_MISMATCH: "The record's key is not the one its ids give; turns of one conversation must share a key.",
     Warn.DUPLICATE: "An earlier record of the file has the same tenant, conversation and turn id; only it counts.",
+    Warn.IMPLAUSIBLE_TIME: "The time lies before 2000; send milliseconds since 1970, not seconds.",
+    Warn.COMPLETED_BEFORE_ASSEMBLED: "completed_at lies before assembled_at; see that both have one unit and clock.",
     Warn.NO_MANIFEST: "The turn carries no manifest, so its replay is not graded.",
     Warn.MANIFEST_INVALID: "The manifest breaks its contract and is not graded; `fidelity explain` tells the code.",
     Warn.FINDING: "The manifest contradicts itself or the fingerprint; `fidelity explain` tells the code.",
@@ -70,12 +74,28 @@ WARNINGS: Final[Mapping[Warn, str]] = {
     Warn.UNKNOWN_ATTESTATION: "not_applicable names something that is no part of the fingerprint.",
 }
 
+YEAR_2000: Final = 946_684_800_000
+"""Event times before it, in milliseconds, are most likely seconds."""
+
+
+class ManifestIssue(NamedTuple):
+    """Why a manifest is not graded: the code, and the JSON Pointer of the place, empty for the root."""
+
+    code: str
+    path: str
+
 
 class Checked(NamedTuple):
-    """What the stream would do with a record: refuse it for ``rejection``, or process it with ``warnings``."""
+    """What the stream would do with a record: refuse it for ``rejection``, or process it with ``warnings``.
+
+    ``expected`` says by types what a record that no serializer writes should hold at the place of the rejection;
+    ``manifest_issues`` are those behind the warnings `Warn.MANIFEST_INVALID`, as many as a verdict lists.
+    """
 
     rejection: Rejection | None
     warnings: tuple[str, ...] = ()
+    expected: str | None = None
+    manifest_issues: tuple[ManifestIssue, ...] = ()
 
 
 class NotARecordError(ValueError):
@@ -151,7 +171,7 @@ class Validator:
         try:
             written = (await self._readable_writer()).write(record)
         except NotWritableError as error:
-            return Checked(Rejection(Reason.INVALID_RECORD, "encode", error.field))
+            return Checked(Rejection(Reason.INVALID_RECORD, "encode", error.field), expected=error.expected)
         value = written.payload if self._bare else frame(self._own, written.payload)
         checked = await self._stored(StoredRecord(0, 0, None, value), keyed=False)
         return checked._replace(warnings=(*_codes(Warn.UNKNOWN_FIELD, written.left_out), *checked.warnings))
@@ -164,6 +184,7 @@ class Validator:
 
     async def _stored(self, record: StoredRecord, keyed: bool) -> Checked:
         self._offset += 1
+        self._verdict = {}  # a tombstone gets none
         record = StoredRecord(self._offset, record.timestamp, record.key, record.value, record.headers)
         parsed = self._decoder.frames([record])
         ending = self._decoder.decode(parsed[0], await self._decoder.writers(parsed))
@@ -172,7 +193,7 @@ class Validator:
             return Checked(result)
         if result.rejection is not None:
             return Checked(result.rejection)
-        return Checked(None, self._warnings(result, ending, keyed))
+        return Checked(None, self._warnings(result, ending, keyed), manifest_issues=self._manifest_issues())
 
     def _end_of(self, record: StoredRecord, ending: Ending) -> RecordResult | Rejection:
         try:
@@ -190,10 +211,14 @@ class Validator:
         if keyed and m.KEY_MISMATCH in counted:
             warnings.append(Warn.KEY_MISMATCH)
         if self._subject == "turns":
-            warnings += _verdict_warnings(self._verdict)
+            warnings += [*_time_warnings(ending.value), *_verdict_warnings(self._verdict)]
         if m.UNKNOWN_ATTESTATIONS in counted:
             warnings.append(Warn.UNKNOWN_ATTESTATION)
         return tuple(warnings)
+
+    def _manifest_issues(self) -> tuple[ManifestIssue, ...]:
+        issues = self._verdict.get("manifest_issues", ())
+        return tuple(ManifestIssue(issue["code"], issue["path"]) for issue in issues)
 
     def _new_judge(self) -> Judge:
         source = Partition(self._subject, 0)
@@ -206,6 +231,15 @@ class Validator:
     def _encode(self, verdict: Mapping[str, Any]) -> bytes:
         self._verdict = verdict
         return self._encode_verdict(verdict)
+
+
+def _time_warnings(turn: Mapping[str, Any]) -> tuple[str, ...]:
+    assembled, completed = times = turn["assembled_at"], turn["completed_at"]
+    named = zip(("assembled_at", "completed_at"), times, strict=True)
+    warnings = _codes(Warn.IMPLAUSIBLE_TIME, (name for name, time in named if time is not None and time < YEAR_2000))
+    if assembled is not None and completed is not None and completed < assembled:
+        return (*warnings, Warn.COMPLETED_BEFORE_ASSEMBLED)
+    return warnings
 
 
 def _verdict_warnings(verdict: Mapping[str, Any]) -> list[str]:

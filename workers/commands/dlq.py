@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
+import re
 import sys
 from collections.abc import AsyncIterator
 from typing import Any, Final, TypeAlias
@@ -13,7 +14,7 @@ import click
 from aiokafka import ConsumerRecord
 
 from workers.admin.reading import read_to_end, reader
-from workers.commands.files import EXIT_NOT_FOUND, Progress
+from workers.commands.files import EXIT_NOT_FOUND, Progress, counted, printable
 from workers.commands.options import settings_options
 from workers.config import Settings
 from workers.outputs.dlq import PREFIX, added_to
@@ -22,6 +23,7 @@ from workers.topic_catalogue import topic_name
 from workers.transport.connection import client_options
 from workers.transport.metadata import partitions_of
 
+_LETTER_ID: Final = re.compile(r"[^:]+:[0-9]+:[0-9]+")
 INPUTS: Final = ("turns", "state-writes")
 Letter: TypeAlias = ConsumerRecord[bytes | None, bytes | None]
 
@@ -87,7 +89,7 @@ async def _list(
             detail = f" {facts['detail']}" if "detail" in facts else ""
             click.echo(f"{facts.get('id', '?'):32} {facts.get('reason', '?')}{detail} ({facts.get('class')}, {size} B)")
     shown = min(matching, limit)
-    click.echo(f"{shown} of {matching} letters shown", err=True)
+    click.echo(f"{shown} of {counted(matching, 'letter')} shown", err=True)
 
 
 @command.command("show")
@@ -98,6 +100,10 @@ async def _list(
 @settings_options
 def show(source: str, letter_id: str, reveal: bool, form: str, settings: Settings) -> None:
     """Show the letter LETTER_ID (topic:partition:offset of the refused record) of SOURCE."""
+    if not _LETTER_ID.fullmatch(letter_id):
+        raise click.BadParameter(
+            f"{printable(letter_id)} is not topic:partition:offset; `dlq list {source}` shows the ids there are"
+        )
     if not asyncio.run(_show(settings, source, letter_id, reveal, form)):
         click.echo(f"no letter {letter_id} in {source}-dlq; `dlq list {source}` shows those there are", err=True)
         sys.exit(EXIT_NOT_FOUND)

@@ -17,9 +17,11 @@ from workers.commands.files import (
     Progress,
     check_files,
     colour,
+    counted,
     json_documents,
     printable,
 )
+from workers.commands.other_codes import OtherCode, other_codes
 from workers.processing.fidelity import Issues, Report, RuntimeManifest, grade, parse_json
 from workers.processing.fidelity.catalogue import CATALOGUE, IMPACTS, Entry
 
@@ -72,14 +74,16 @@ def grade_files(form: str, files: tuple[str, ...]) -> None:
     """
     check_files(files, {".json": "one manifest", ".jsonl": "one per line"})
     counts: Counter[str] = Counter()
-    results = _counted((result for file in files for result in _graded(file)), counts)
+    results = _counting((result for file in files for result in _graded(file)), counts)
     if form == "json":
         click.echo(json.dumps([result.as_dict() for result in results], indent=2))
     else:
         for result in results:
             click.echo(json.dumps(result.as_dict()) if form == "jsonl" else _text(result), color=colour())
     if form == "text":
-        click.echo(f"{counts.total()} manifests: {', '.join(f'{n} {word}' for word, n in counts.items())}", err=True)
+        click.echo(
+            f"{counted(counts.total(), 'manifest')}: {', '.join(f'{n} {word}' for word, n in counts.items())}", err=True
+        )
     if counts["manifest_invalid"]:
         sys.exit(EXIT_FINDINGS)
 
@@ -88,22 +92,27 @@ def grade_files(form: str, files: tuple[str, ...]) -> None:
 @click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
 @click.argument("code")
 def explain(code: str, form: str) -> None:
-    """Explain CODE: a level, or the code of a gap, a caveat, a finding or an issue. Exits with 4 when unknown."""
-    entry = CATALOGUE.get(code)
+    """Explain CODE: a level, or the code of a gap, a caveat, a finding or an issue.
+
+    Also explains what else a record or verdict may say: reasons of dead letters, states of completeness, and what came
+    of grading. Exits with 4 when CODE is unknown.
+    """
+    others = other_codes()
+    entry = CATALOGUE.get(code) or others.get(code)
     if entry is None:
-        near = _near(code)
+        near = _near(code, [*CATALOGUE, *others])
         hint = f"did you mean {', '.join(near)}?" if near else "schemas/fidelity/codes.json lists them all"
         click.echo(f"engram-stream: there is no code {printable(code)}; {hint}", err=True)
         sys.exit(EXIT_NOT_FOUND)
     if form == "json":
-        click.echo(json.dumps({**entry._asdict(), "kind": entry.kind.value}, indent=2))
+        click.echo(json.dumps(entry._asdict(), indent=2))
     else:
-        click.echo(_explained(entry), color=colour())
+        click.echo(_explained(entry) if isinstance(entry, Entry) else _explained_other(entry), color=colour())
 
 
-def _near(code: str) -> list[str]:
-    containing = [known for known in CATALOGUE if code and code in known]
-    return (containing or difflib.get_close_matches(code, CATALOGUE, n=5, cutoff=0.5))[:5]
+def _near(code: str, codes: list[str]) -> list[str]:
+    containing = [known for known in codes if code and code in known]
+    return (containing or difflib.get_close_matches(code, codes, n=5, cutoff=0.5))[:5]
 
 
 def _graded(file: str) -> Iterator[Graded]:
@@ -112,7 +121,7 @@ def _graded(file: str) -> Iterator[Graded]:
         yield Graded(f"{file}:{number}", grade(parsed) if isinstance(parsed, RuntimeManifest) else parsed)
 
 
-def _counted(results: Iterator[Graded], counts: Counter[str]) -> Iterator[Graded]:
+def _counting(results: Iterator[Graded], counts: Counter[str]) -> Iterator[Graded]:
     progress = Progress("manifests")
     for result in results:
         counts[result.word] += 1
@@ -142,3 +151,11 @@ def _explained(entry: Entry) -> str:
     if entry.impact is not None:
         lines.append(f"  Impact: {entry.impact.value}. {IMPACTS[entry.impact]}")
     return "\n".join([*lines, f"  Fix: {entry.fix}"])
+
+
+def _explained_other(entry: OtherCode) -> str:
+    acts = "" if entry.reason_class is None else f", class {entry.reason_class}"
+    lines = [f"{click.style(entry.code, bold=True)}: {entry.kind}{acts}", f"  {entry.meaning}"]
+    if entry.fix is not None:
+        lines.append(f"  Fix: {entry.fix}")
+    return "\n".join([*lines, f"  See {entry.page}"])

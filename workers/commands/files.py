@@ -51,15 +51,21 @@ def json_documents(file: str) -> Iterator[tuple[int, bytes]]:
 
 def unreadable(source: str, why: str) -> NoReturn:
     """End the command: an input is not what it should be."""
-    click.echo(f"engram-stream: {source}: {why}", err=True)
+    complain(source, why)
     sys.exit(EXIT_WRONG_INPUT)
+
+
+def complain(source: str, why: str) -> None:
+    """Say on stderr that an input is not what it should be."""
+    click.echo(f"engram-stream: {source}: {why}", err=True)
 
 
 def _lines(lines: BinaryIO) -> Iterator[tuple[int, bytes]]:
     # Binary files end lines at LF alone; text lines would end at U+2028 or a lone CR inside a document too.
     for number, line in enumerate(lines, start=1):
-        if line.strip(b" \t\r\n"):
-            yield number, line
+        document = line.rstrip(b" \t\r\n")
+        if document:
+            yield number, document
 
 
 class Progress:
@@ -74,6 +80,11 @@ class Progress:
         if time.monotonic() - self._told > PROGRESS_SECONDS:
             self._told = time.monotonic()
             click.echo(f"{done} {self._things} so far", err=True)
+
+
+def counted(number: int, thing: str) -> str:
+    """Return ``1 record`` or ``2 records``."""
+    return f"{number} {thing}" if number == 1 else f"{number} {thing}s"
 
 
 def printable(text: str) -> str:

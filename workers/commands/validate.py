@@ -15,10 +15,13 @@ import click
 from workers.admin.validation import INPUTS, WARNINGS, Checked, NotARecordError, Validator, Warn
 from workers.commands.files import (
     EXIT_FINDINGS,
+    EXIT_WRONG_INPUT,
     STDIN,
     Progress,
     check_files,
     colour,
+    complain,
+    counted,
     json_documents,
     printable,
     unreadable,
@@ -57,6 +60,8 @@ class Result(NamedTuple):
             row["reason"] = rejection.reason
             if rejection.field is not None:
                 row["detail"] = rejection.field
+            if self.checked.expected is not None:
+                row["expected"] = self.checked.expected
         return {**row, "warnings": list(self.checked.warnings)}
 
 
@@ -93,10 +98,11 @@ def command(
     A .json file holds one record and a .jsonl file one per line, as schemas/*/golden show them or as `dlq show
     --reveal --format json` prints a letter (with key_base64, headers, value_base64); - reads such lines from stdin. An
     .avro or .bin file holds the bytes of one Kafka value. A JSON record that no serializer writes with the schema is
-    invalid_record, with the field.
+    invalid_record, with the field and what was expected there.
 
     Without a registry, schema ids are those of the shipped schemas. Exits with 3 when a record is a dead letter, with
-    1 when a file cannot be read, with 4 when it does not exist.
+    1 when a file cannot be read or holds what is no record (the other records are judged), with 4 when a file does not
+    exist.
     """
     check_files(files, _SUFFIXES)
     settings = load_settings(config_path, {"registry.url": registry_url})
@@ -104,9 +110,17 @@ def command(
     counts: Counter[str] = Counter()
     asyncio.run(_run(settings, files, subject, schema_text, schema_id, bare, form, counts))
     if form == "text":
-        click.echo(f"{counts.total()} records: {counts['ok']} ok, {counts['dead_letter']} dead letters", err=True)
+        _summarise(counts)
+    if counts["unreadable"]:
+        sys.exit(EXIT_WRONG_INPUT)
     if counts["dead_letter"]:
         sys.exit(EXIT_FINDINGS)
+
+
+def _summarise(counts: Counter[str]) -> None:
+    ok, letters, unreadable_ones = counts["ok"], counts["dead_letter"], counts["unreadable"]
+    rest = f"; {unreadable_ones} could not be read" if unreadable_ones else ""
+    click.echo(f"{counted(ok + letters, 'record')}: {ok} ok, {counted(letters, 'dead letter')}{rest}", err=True)
 
 
 async def _run(
@@ -132,7 +146,7 @@ async def _run(
     )
     progress = Progress("records")
     try:
-        async for result in _results(validator, files):
+        async for result in _results(validator, files, counts):
             click.echo(json.dumps(result.as_dict()) if form == "jsonl" else _text(result), color=colour())
             counts[result.status] += 1
             progress.tell(counts.total())
@@ -140,18 +154,24 @@ async def _run(
         await registry.close()
 
 
-async def _results(validator: Validator, files: tuple[str, ...]) -> AsyncIterator[Result]:
+async def _results(validator: Validator, files: tuple[str, ...], counts: Counter[str]) -> AsyncIterator[Result]:
+    """Yield what becomes of each record; what is none is told at once and counted as ``unreadable``."""
     for file in files:
         validator.next_file()
         if file != STDIN and file.endswith(_PAYLOADS):
             yield Result(file, await validator.value(_payload(file)))
             continue
         for number, document in json_documents(file):
-            source = f"{file}:{number}"
             try:
-                yield Result(source, await validator.json_value(_parsed(source, document)))
+                checked = await validator.json_value(_parsed(document))
+            except json.JSONDecodeError as error:
+                complain(f"{file}:{number + error.lineno - 1}", f"is not JSON: {error.msg} (column {error.colno})")
             except NotARecordError as error:
-                unreadable(source, str(error))
+                complain(f"{file}:{number}", str(error))
+            else:
+                yield Result(f"{file}:{number}", checked)
+                continue
+            counts["unreadable"] += 1
 
 
 def _payload(file: str) -> bytes:
@@ -161,15 +181,16 @@ def _payload(file: str) -> bytes:
         unreadable(file, f"cannot be read: {error.strerror}")
 
 
-def _parsed(source: str, document: bytes) -> object:
+def _parsed(document: bytes) -> object:
     try:
         return json.loads(document.decode())
     except UnicodeDecodeError:
-        unreadable(source, "is not UTF-8")
-    except json.JSONDecodeError as error:
-        unreadable(source, f"is not JSON: {error.msg} at line {error.lineno}, column {error.colno}")
+        raise NotARecordError("is not UTF-8") from None
+    except json.JSONDecodeError:
+        raise
     except (ValueError, RecursionError):
-        unreadable(source, "is not JSON that can be read: a number is too long, or it nests too deeply")
+        why = "is not JSON that can be read: a number is too long, or it nests too deeply"
+        raise NotARecordError(why) from None
 
 
 def _text(result: Result) -> str:
@@ -178,12 +199,17 @@ def _text(result: Result) -> str:
         entry = CATALOGUE[rejection.reason]
         field = "" if rejection.field is None else f" at {printable(rejection.field)}"
         head = click.style(f"{rejection.reason}{field}", fg="red", bold=True)
+        if result.checked.expected is not None:
+            head += f": expected {printable(result.checked.expected)}"
         return f"{printable(result.source)}: {head}\n  {entry.meaning}\n  Fix: {entry.fix}"
     head = f"{printable(result.source)}: {click.style('ok', fg='green', bold=True)}"
     by_code: dict[Warn, list[str]] = {}
     for warning in result.checked.warnings:
         code, _, details = warning.partition(":")
         by_code.setdefault(Warn(code), []).append(printable(details.replace(":", " ")))
+    if result.checked.manifest_issues:
+        issues = (f"{code} at {printable(path) or '(root)'}" for code, path in result.checked.manifest_issues)
+        by_code[Warn.MANIFEST_INVALID] = list(issues)
     warnings = (
         f"  {click.style(code, fg='yellow')}{': ' * any(details)}{', '.join(details)}. {WARNINGS[code]}"
         for code, details in by_code.items()

@@ -48,7 +48,7 @@ keep_firing_for: 45m
 own_lag_max: 10m
 """
 
-_STATES: Final = {
+STATES: Final = {
     FieldState.ABSENT_IN_WRITER_SCHEMA: "the writer's schema lacks the field; what a default filled in never counts",
     FieldState.NOT_APPLICABLE: "null (or `{}`), and `not_applicable` names the part",
     FieldState.NULL: "null, `{}`, or one of `required_pieces` is missing from the counts",
@@ -60,6 +60,7 @@ _STATES: Final = {
     FieldState.FALLBACK: "`definition_fallback` with a concrete version: a built-in definition served",
     FieldState.PRESENT: "anything else; 0 is a value",
 }
+"""When a part has the state, in Markdown."""
 
 _HEAD: Final = """\
 # Policy
@@ -130,7 +131,7 @@ at most 256 KiB of UTF-8, without aliases (`*name`) and without repeated keys.
 def policy_markdown() -> str:
     """Return the text of docs/policy.md."""
     states = "".join(
-        f"|`{state}`|{when}|{'yes' if state in COMPLETE_STATES else 'no'}|\n" for state, when in _STATES.items()
+        f"|`{state}`|{when}|{'yes' if state in COMPLETE_STATES else 'no'}|\n" for state, when in STATES.items()
     )
     tail = _WAIVERS.format(version=Policy().version, example=EXAMPLE)
     return "".join([_HEAD, *_key_rows(Policy), _NOTES, states, tail])

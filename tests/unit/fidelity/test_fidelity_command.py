@@ -11,7 +11,11 @@ from click.testing import CliRunner, Result
 from fidelity_manifests import REMOVED, artifact, call, edited, exact, parsed
 
 from workers.cli import cli
-from workers.processing.fidelity import grade
+from workers.commands.other_codes import other_codes
+from workers.processing.fidelity import grade, verdict
+from workers.processing.fidelity.catalogue import CATALOGUE
+from workers.processing.fingerprint import FieldState
+from workers.reasons import Reason
 
 
 def run(*arguments: str, stdin: bytes | None = None) -> Result:
@@ -109,7 +113,40 @@ def test_a_code_is_explained_with_its_impact_and_fix() -> None:
 
 
 @pytest.mark.parametrize(
-    ("code", "near"), [("trace_id_mising", "trace_id_missing"), ("seed", "seed_not_reconstructable")]
+    ("code", "kind", "said", "page"),
+    [
+        ("invalid_record", "dead-letter reason, class producer", "Fix: Send the field", "docs/reasons.md"),
+        ("alias", "completeness state", "one of aliases", "docs/concepts/completeness.md"),
+        ("manifest_invalid", "grading status", "breaks its contract", "docs/concepts/replay-fidelity.md"),
+    ],
+)
+def test_words_of_letters_and_verdicts_are_explained_with_their_page(
+    code: str, kind: str, said: str, page: str
+) -> None:
+    result = run("explain", code)
+    assert result.exit_code == 0
+    assert result.stdout.startswith(f"{code}: {kind}\n")
+    assert said in result.stdout
+    assert result.stdout.endswith(f"See {page}\n")
+    assert json.loads(run("explain", "--format", "json", code).stdout)["page"] == page
+
+
+def test_every_word_of_a_letter_or_verdict_has_one_explanation_and_its_page_exists() -> None:
+    others = other_codes()
+    assert set(others) == {*Reason, *FieldState, *verdict.Status}
+    assert not set(others) & set(CATALOGUE)
+    root = Path(__file__).parents[3]
+    assert all((root / entry.page).is_file() for entry in others.values())
+
+
+@pytest.mark.parametrize(
+    ("code", "near"),
+    [
+        ("trace_id_mising", "trace_id_missing"),
+        ("seed", "seed_not_reconstructable"),
+        ("invalid_recrod", "invalid_record"),
+        ("absent", "absent_in_writer_schema"),
+    ],
 )
 def test_an_unknown_code_exits_with_4_and_names_near_ones(code: str, near: str) -> None:
     result = run("explain", code)
