@@ -139,6 +139,7 @@ class Runtime(SilentObserver):
             self._exporter.set(m.SCHEMA_IDS, count, state)
         self._exporter.set(m.UP_STAGE, float(self._in_service and bool(self._assigned) and not waiting), Pipeline.TURNS)
         self._services.show_policy()
+        self._services.show_conversations()
 
     def _tell_readiness(self) -> None:
         """Log once whenever the worker becomes ready, or is no longer: what an operator looks for first."""
@@ -179,6 +180,7 @@ class Runtime(SilentObserver):
         """Close the lanes of partitions that have left, with their state."""
         for partition in partitions:
             self._assigned.discard(partition)
+            self._services.forget(partition)
             self._accounts.restored_partitions.discard(partition)
             lane = self._lanes.pop(partition, None)
             if lane is not None:

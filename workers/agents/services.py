@@ -21,6 +21,7 @@ from workers.metrics.labels import SchemaState, WaiverState
 from workers.outputs.dlq import LetterWriter
 from workers.outputs.publisher import Publisher
 from workers.policy_file import PolicyFile
+from workers.processing.conversations import incomplete_ratios
 from workers.processing.duplicates import DuplicateWindow
 from workers.processing.erasure import KnownTurns
 from workers.processing.path_watch import PathTopics, PathWatch
@@ -73,7 +74,9 @@ class Services:
         self._exporter = exporter
         self._accounts = accounts
         self._shown_policy: str | None = None
+        self._shown_services: set[str] = set()
         self._worker = f"{socket.gethostname()}:{settings.kafka.group_instance_id or settings.kafka.group_id}"
+        self._turn_states: dict[Partition, TurnState] = {}
         self._columns = _column_path(settings.serde, policy)
         self._prepared_here: asyncio.Future[_Prepared] | None = None
         self.publisher = Publisher(lambda: app.batch_producer, exporter)
@@ -164,6 +167,19 @@ class Services:
         self._exporter.set(m.WAIVERS, len(policy.waiver_book.active(now)), WaiverState.ACTIVE)
         self._exporter.set(m.WAIVERS, len(policy.waiver_book.expired(now)), WaiverState.EXPIRED)
 
+    def forget(self, partition: Partition) -> None:
+        """Drop what is shown of a partition that has left."""
+        self._turn_states.pop(partition, None)
+
+    def show_conversations(self) -> None:
+        """Export the share of today's conversations that had an incomplete turn."""
+        ratios = incomplete_ratios(state.conversations for state in self._turn_states.values())
+        for service in self._shown_services - ratios.keys():
+            self._exporter.remove(m.INCOMPLETE_CONVERSATIONS, service)
+        for service, ratio in ratios.items():
+            self._exporter.set(m.INCOMPLETE_CONVERSATIONS, ratio, service)
+        self._shown_services = set(ratios)
+
     def schemas_held(self) -> dict[SchemaState, int]:
         """Return how many schema ids are held, by what they led to."""
         resolvers = self._resolvers.values()
@@ -201,6 +217,7 @@ class Services:
             DuplicateWindow(self._settings.worker.duplicate_window),
             KnownTurns(),
         )
+        self._turn_states[partition] = state
         columns = None if ready.columns is None else ready.columns(state)
         return Opened(TurnJudge(state, self._policy.current), columns)
 

@@ -240,6 +240,11 @@ FINGERPRINT_INCOMPLETE: Final = _counter(
     state=_GAP_STATES,
     waived=labels.BOOLEANS,
 )
+INCOMPLETE_CONVERSATIONS: Final = _gauge(
+    "engram_incomplete_conversations_ratio",
+    "Share of today's conversations (UTC, of the partitions of this worker) that had an incomplete turn.",
+    service=Label.SERVICE,
+)
 TIER2_MISSING: Final = _counter(
     "engram_tier2_missing_total",
     "Optional fields missing from turns, without which a finding cannot be narrowed down.",

@@ -1,11 +1,12 @@
-"""What a partition of turns remembers: repeats, verdicts that a tombstone nulls, producing paths."""
+"""What a partition of turns remembers: repeats, verdicts that a tombstone nulls, producing paths, conversations."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
+from workers.processing.conversations import ConversationsOfDay
 from workers.processing.duplicates import DuplicateWindow
 from workers.processing.erasure import KnownTurns
 from workers.processing.path_watch import PathWatch
@@ -30,3 +31,4 @@ class TurnState:
     paths: PathWatch
     window: DuplicateWindow
     known: KnownTurns
+    conversations: ConversationsOfDay = field(default_factory=ConversationsOfDay)

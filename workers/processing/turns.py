@@ -76,6 +76,8 @@ class TurnJudge:
         if is_clamped(turn, record, policy):
             tally.add(m.CLAMPED, self._state.source.topic)
         self._state.known.add(conversation_key, turn_key)
+        service = turn["producer"]["service"]
+        self._state.conversations.add(service, conversation_key, state.complete, record.timestamp)
         _count(tally, turn, policy, judgement, state, record.timestamp)
         verdict = self._fidelity(record, conversation_key, turn_key, value)
         return RecordResult(

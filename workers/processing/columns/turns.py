@@ -131,6 +131,9 @@ def settle(
             counts.add(m.RECORDS_CONFLICTING, state.source.topic)
         return RecordResult(record, End.DUPLICATE, tally=counts)
     state.known.add(conversation_key, turn_key)
+    group = prepared.paths.of_row[row]
+    service = prepared.paths.keys[group].service
+    state.conversations.add(service, conversation_key, bool(prepared.complete[row]), record.timestamp)
     headers = output_headers(state.source, record) if record.headers else (source_header(state.source, offset),)
     verdict = Output(
         state.outputs.fidelity,
@@ -142,7 +145,6 @@ def settle(
         offset,
     )
     outputs: tuple[Output, ...] = (verdict,)
-    group = prepared.paths.of_row[row]
     if prepared.paths.counted_up_to[group] is None:
         first = state.paths.observe_key(record, prepared.paths.keys[group], bool(prepared.complete[row]))
         if first is not None:
