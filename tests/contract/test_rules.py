@@ -10,19 +10,8 @@ from pathlib import Path
 
 import pytest
 import yaml
-from rule_scenarios import (
-    MINUTES,
-    PROMETHEUS_ALERTS,
-    SCENARIOS,
-    Scenario,
-    Values,
-    growing,
-    notation,
-    once,
-    ours,
-    series,
-    worker,
-)
+from rule_scenarios import SCENARIOS, Scenario, notation
+from rule_series import MINUTES, PROMETHEUS_ALERTS, Values, growing, once, ours, series, worker
 
 from workers.alerting.catalogue import ALERTS, RECORDINGS
 from workers.alerting.render import render_rules
