@@ -13,7 +13,6 @@ from pathlib import Path
 import pytest
 from aiokafka import AIOKafkaProducer
 from aiokafka import errors as kafka_errors
-from aiokafka.client import AIOKafkaClient
 from pydantic import SecretStr
 
 from workers.config import KafkaSettings
@@ -23,7 +22,6 @@ from workers.transport.connection import (
     client_options,
     explain_connection_error,
     explained,
-    refresh_secrets,
 )
 
 SASL = KafkaSettings(
@@ -58,29 +56,16 @@ def test_tls_requires_certificates_checks_host_names_and_takes_1_2_or_later() ->
     assert context.minimum_version == ssl.TLSVersion.TLSv1_2
 
 
-def test_a_password_file_is_read_for_each_client(tmp_path: Path) -> None:
-    path = tmp_path / "password"
-    kafka = KafkaSettings(security_protocol="SASL_SSL", sasl_username="worker", sasl_password_file=path)
-    for password in ("first", "second"):
-        path.write_text(f"{password}\n", encoding="utf-8")
-        options = client_options(kafka)
-        assert (options["sasl_plain_username"], options["sasl_plain_password"]) == ("worker", password)
-        assert options["sasl_mechanism"] == "SCRAM-SHA-512"
-
-
-async def test_a_running_client_reconnects_with_the_rotated_password(tmp_path: Path) -> None:
+def test_a_rotated_password_serves_the_next_client(tmp_path: Path) -> None:
     path = tmp_path / "password"
     path.write_text("first", encoding="utf-8")
     kafka = KafkaSettings(security_protocol="SASL_SSL", sasl_username="worker", sasl_password_file=path)
-    client = AIOKafkaClient(**client_options(kafka))
-    assert client._sasl_plain_password == "first"
+    assert client_options(kafka)["sasl_plain_password"] == "first"
     path.write_text("second", encoding="utf-8")
-    refresh_secrets(client, kafka)
-    assert client._sasl_plain_password == "second"
+    assert client_options(kafka)["sasl_plain_password"] == "second"
     path.unlink()
     with pytest.raises(ConfigurationError, match="sasl_password_file"):
-        refresh_secrets(client, kafka)
-    assert client._sasl_plain_password == "second"
+        client_options(kafka)
 
 
 @pytest.mark.parametrize(

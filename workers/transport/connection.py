@@ -14,7 +14,6 @@ from contextlib import contextmanager
 from typing import Any, Final
 
 from aiokafka import errors as kafka_errors
-from aiokafka.client import AIOKafkaClient
 
 from workers.config import KafkaSettings, read_secret, split_servers
 from workers.errors import ConfigurationError, UnreachableError
@@ -84,22 +83,6 @@ def _unusable(key: str, path: object, error: OSError, fix: str) -> Configuration
 
 def _sasl_password(kafka: KafkaSettings) -> str | None:
     return read_secret(kafka.sasl_password, kafka.sasl_password_file, "kafka.sasl_password_file")
-
-
-def refresh_secrets(client: AIOKafkaClient, kafka: KafkaSettings) -> None:
-    """Give a running ``aiokafka.client.AIOKafkaClient`` the secrets and certificates as they are on disk now.
-
-    aiokafka keeps the password and context of its start for every later connection to a broker; call this from time to
-    time, so that a reconnect after a rotation succeeds. Connections that stand are not touched.
-
-    Raises:
-        ConfigurationError: as `client_options`; the client keeps what it had.
-    """
-    password = _sasl_password(kafka)
-    if client._ssl_context is not None:
-        _load_certificates(client._ssl_context, kafka)
-    if password is not None:
-        client._sasl_plain_password = password
 
 
 _HUNG_UP: Final = "the broker closes the connection. Set kafka.security_protocol to the listener's."
