@@ -56,13 +56,14 @@ def test_tls_requires_certificates_checks_host_names_and_takes_1_2_or_later() ->
     assert context.minimum_version == ssl.TLSVersion.TLSv1_2
 
 
-def test_a_rotated_password_serves_the_next_client(tmp_path: Path) -> None:
+def test_a_password_file_is_read_for_each_client(tmp_path: Path) -> None:
     path = tmp_path / "password"
-    path.write_text("first", encoding="utf-8")
     kafka = KafkaSettings(security_protocol="SASL_SSL", sasl_username="worker", sasl_password_file=path)
-    assert client_options(kafka)["sasl_plain_password"] == "first"
-    path.write_text("second", encoding="utf-8")
-    assert client_options(kafka)["sasl_plain_password"] == "second"
+    for password in ("first", "second"):
+        path.write_text(f"{password}\n", encoding="utf-8")
+        options = client_options(kafka)
+        assert (options["sasl_plain_username"], options["sasl_plain_password"]) == ("worker", password)
+        assert options["sasl_mechanism"] == "SCRAM-SHA-512"
     path.unlink()
     with pytest.raises(ConfigurationError, match="sasl_password_file"):
         client_options(kafka)
