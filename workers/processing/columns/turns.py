@@ -62,7 +62,7 @@ class PreparedTurns:
     turn_keys: Sequence[bytes]
     partitions: Sequence[int]
     paths: Paths
-    complete: Mask
+    complete: Sequence[bool]
     clamped: frozenset[int]
     append_ms: Sequence[int]
     settled: list[int]
@@ -107,7 +107,7 @@ def prepare(
         turn_keys=turns,
         partitions=partitions_of(conversations, outputs.fidelity_partitions) if conversations else [],
         paths=_paths(judged, str(writer.ref), paths),
-        complete=judged.complete,
+        complete=judged.complete.tolist(),
         clamped=frozenset(np.flatnonzero(late).tolist()),
         append_ms=append_ms,
         settled=[],
@@ -133,7 +133,7 @@ def settle(
     state.known.add(conversation_key, turn_key)
     group = prepared.paths.of_row[row]
     service = prepared.paths.keys[group].service
-    state.conversations.add(service, conversation_key, bool(prepared.complete[row]), record.timestamp)
+    state.conversations.add(service, conversation_key, prepared.complete[row], record.timestamp)
     headers = output_headers(state.source, record) if record.headers else (source_header(state.source, offset),)
     verdict = Output(
         state.outputs.fidelity,
@@ -146,7 +146,7 @@ def settle(
     )
     outputs: tuple[Output, ...] = (verdict,)
     if prepared.paths.counted_up_to[group] is None:
-        first = state.paths.observe_key(record, prepared.paths.keys[group], bool(prepared.complete[row]))
+        first = state.paths.observe_key(record, prepared.paths.keys[group], prepared.complete[row])
         if first is not None:
             alerts, counts = first
             outputs = (verdict, *alerts)
@@ -172,7 +172,7 @@ def count_paths(prepared: PreparedTurns, records: Sequence[RawRecord], paths: Pa
     append = np.array([record.timestamp for record in settled], np.int64)
     offsets = np.array([record.offset for record in settled], np.int64)
     floors = np.array([-1 if floor is None else floor for floor in prepared.paths.counted_up_to], np.int64)
-    complete = prepared.complete[rows]
+    complete = np.array(prepared.complete, np.bool_)[rows]
     fresh = offsets > floors[found]
     days = append // DAY_MS
     for group in np.unique(found).tolist():
