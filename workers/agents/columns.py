@@ -81,31 +81,45 @@ class TurnColumns:
     ) -> PreparedBatch:
         """Decode and judge what can be told of each record alone, writer by writer."""
         batch = PreparedBatch(self._state)
-        by_writer: dict[SchemaRef, list[int]] = defaultdict(list)
+        by_writer: dict[SchemaRef, list[tuple[int, bytes]]] = defaultdict(list)
         for position, frame in enumerate(frames):
             if isinstance(frame, Frame):
-                by_writer[frame.schema_id].append(position)
-        for ref, positions in by_writer.items():
-            writer = writers[ref]
-            decoder = self._decoders.of(writer) if isinstance(writer, WriterSchema) else None
-            if decoder is None or len(positions) < self._fewest_rows or not isinstance(writer, WriterSchema):
-                reason = "few_rows" if decoder is not None else "schema"
-                batch.routes["reference", reason] += len(positions)
-            else:
-                self._prepare(batch, records, frames, positions, writer, decoder)
+                by_writer[frame.schema_id].append((position, frame.payload))
+        for ref, placed in by_writer.items():
+            refusal = self._judge(batch, records, placed, writers[ref])
+            if refusal is not None:
+                batch.routes["reference", refusal] += len(placed)
         return batch
 
-    def _prepare(
+    def _judge(
         self,
         batch: PreparedBatch,
         records: Sequence[RawRecord],
-        frames: Sequence[Parsed],
-        positions: list[int],
-        writer: WriterSchema,
-        decoder: ColumnDecoder,
-    ) -> None:
+        placed: Sequence[tuple[int, bytes]],
+        writer: WriterSchema | Rejection,
+    ) -> str | None:
+        """Judge the payloads of one writer, each with its position; return why the reference must do it instead."""
+        decoder = self._decoders.of(writer) if isinstance(writer, WriterSchema) else None
+        if decoder is None or isinstance(writer, Rejection):
+            return "schema"
+        if len(placed) < self._fewest_rows:
+            return "few_rows"
         try:
-            self._judge(batch, records, frames, positions, writer, decoder)
+            started = time.perf_counter()
+            decoded = decoder.decode([payload for _, payload in placed])
+            batch.decode_seconds += time.perf_counter() - started
+            prepared = prepare(
+                records,
+                [placed[row][0] for row in decoded.rows.tolist()],
+                decoded.table,
+                decoded.odd_manifest,
+                writer,
+                self._policy(),
+                self._completeness,
+                self._state.outputs,
+                self._schema_id,
+                self._state.paths,
+            )
         except Exception as error:  # noqa: BLE001 - the reference can do all that columns can
             log.error(  # noqa: TRY400 - a traceback could quote a record
                 "%s-%d: columns failed with %s at %s; the reference judges the batch",
@@ -113,35 +127,10 @@ class TurnColumns:
                 type(error).__name__,
                 first_frame(error),
             )
-            batch.routes["reference", "failed"] += len(positions)
-
-    def _judge(
-        self,
-        batch: PreparedBatch,
-        records: Sequence[RawRecord],
-        frames: Sequence[Parsed],
-        positions: list[int],
-        writer: WriterSchema,
-        decoder: ColumnDecoder,
-    ) -> None:
-        started = time.perf_counter()
-        decoded = decoder.decode([frames[position].payload for position in positions])  # type: ignore[union-attr]
-        batch.decode_seconds += time.perf_counter() - started
-        rows = decoded.rows.tolist()
-        prepared = prepare(
-            records,
-            [positions[row] for row in rows],
-            decoded.table,
-            decoded.odd_manifest,
-            writer,
-            self._policy(),
-            self._completeness,
-            self._state.outputs,
-            self._schema_id,
-            self._state.paths,
-        )
+            return "failed"
         batch.add(prepared)
         batch.routes.update(("reference", reason) for reason in decoded.routed.values())
+        return None
 
 
 def open_columns(
